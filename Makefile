@@ -1,0 +1,43 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Each makes .venv first if needed.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PARTS  := core analysis reporting plugins/plain_torch plugins/lightning plugins/huggingface
+
+.PHONY: help demo test check check-long dist clean
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY)  ## Train on real digits with a slow dataset, print the report, say where the files are
+	$(BIN)/python examples/digits_plain.py --run-dir runs
+	@echo
+	@echo "The same network with other frameworks:"
+	@echo "  $(BIN)/python examples/digits_lightning.py"
+	@echo "  $(BIN)/python examples/digits_huggingface.py"
+	@echo "Read a run again with: $(BIN)/traintrace report runs/digits-plain"
+
+test: $(READY)  ## Run the tests
+	$(BIN)/python -m pytest -m "not long"
+
+check: $(READY)  ## Lint, format, types, import contracts and the tests
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -m "not long"
+
+check-long: check  ## Everything, the slow tests too
+	$(BIN)/python -m pytest -m long
+
+$(READY): requirements-dev.txt constraints.txt $(wildcard */pyproject.toml plugins/*/pyproject.toml)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	touch $@
+
+dist: $(READY)  ## Build a wheel and an sdist of every distribution into dist/
+	for part in $(PARTS); do $(BIN)/python -m build --outdir dist $$part || exit 1; done
+
+clean:  ## Remove what the targets above made
+	rm -rf $(VENV) dist runs
