@@ -96,7 +96,9 @@ ACCOUNTS: Final[tuple[Account, ...]] = (
     Account("tuning", "between", "batch-size and learning-rate finders", _only()),
     Account("resume_skip", "between", "fast-forwarding data after a checkpoint", _only()),
     Account("aborted", "between", "all time of steps that were dropped"),
-    Account("gap", "between", "between a step's close and the next batch request, none of the above"),
+    Account(
+        "gap", "between", "between a step's close and the next batch request, none of the above"
+    ),
     Account("shutdown", "between", "after the last step, to the end of the traced span"),
 )
 

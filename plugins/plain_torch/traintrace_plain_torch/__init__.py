@@ -1,1 +1,6 @@
-"""Placeholder."""
+"""Trace a hand-written PyTorch training loop: `with trace(model, optimizer) as tracer: ...`."""
+
+from traintrace import log, region
+from traintrace_plain_torch.loop import Tracer, trace
+
+__all__ = ["Tracer", "log", "region", "trace"]

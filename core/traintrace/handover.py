@@ -1,0 +1,120 @@
+"""The hand-over from the training thread to the drain: a bounded queue that loses no nanosecond.
+
+    training thread   put      append to a deque; never waits
+    drain             replay   book what was put, in order
+
+If the drain falls behind by more than the queue holds, the training thread books the oldest segment
+itself: that step has no row, its time is in the totals, and it is counted as dropped.
+"""
+
+import threading
+from collections import deque
+from typing import Final
+
+from traintrace import facts
+from traintrace.device import PendingSteps
+from traintrace.journal import Segment
+from traintrace.ledger import Ledger, LedgerRow, LedgerTotals
+from traintrace.steps import StepCapture, spans_of
+
+CAPACITY: Final = 2048
+# Segments booked under one hold of the lock; a slice of 256 takes about a millisecond.
+SLICE: Final = 256
+
+
+class Counts:
+    """Sums of what captures carried, over completed steps; None where nothing was ever counted."""
+
+    __slots__ = (
+        "dropped_rows",
+        "epochs",
+        "micro_batches",
+        "padded_tokens",
+        "samples",
+        "tokens",
+        "updates_skipped",
+    )
+
+    def __init__(self) -> None:
+        self.micro_batches = self.dropped_rows = 0
+        self.samples: int | None = None
+        self.tokens: int | None = None
+        self.padded_tokens: int | None = None
+        self.updates_skipped: int | None = None
+        self.epochs: int | None = None
+
+    def add(self, capture: StepCapture) -> None:
+        """Add one completed step."""
+        self.micro_batches += capture.micro_batches
+        self.samples = _sum(self.samples, capture.samples)
+        self.tokens = _sum(self.tokens, capture.tokens)
+        self.padded_tokens = _sum(self.padded_tokens, capture.padded_tokens)
+        if capture.update_skipped is not None:
+            self.updates_skipped = _sum(self.updates_skipped, int(capture.update_skipped))
+        if capture.epoch is not None:
+            self.epochs = max(self.epochs or 0, capture.epoch + 1)
+
+
+def _sum(total: int | None, amount: int | None) -> int | None:
+    return total if amount is None else (total or 0) + amount
+
+
+class Handover:
+    """Segments on their way to the books, and the books themselves.
+
+    Attributes:
+        counts: Sums of what the captures carried.
+    """
+
+    def __init__(
+        self, ledger: Ledger, pending: PendingSteps | None = None, capacity: int = CAPACITY
+    ) -> None:
+        self._ledger = ledger
+        self._pending = pending
+        self._capacity = capacity
+        self._waiting: deque[Segment] = deque()
+        self._lock = threading.Lock()
+        self._in_parts = False
+        self.counts = Counts()
+
+    def put(self, segment: Segment) -> None:
+        """Queue a segment; called on the training thread, never waits and never loses time."""
+        if len(self._waiting) >= self._capacity and self._lock.acquire(blocking=False):
+            # If the lock is taken the drain is making room at this moment.
+            try:
+                if self._waiting and self._book(self._waiting.popleft(), keep=False) is not None:
+                    self.counts.dropped_rows += 1
+            finally:
+                self._lock.release()
+        self._waiting.append(segment)
+
+    def replay(self) -> tuple[list[tuple[int, LedgerRow]], LedgerTotals, bool]:
+        """Book up to a slice of segments; give (step number, row) pairs, totals, and whether more wait."""
+        rows = []
+        with self._lock:
+            for _ in range(min(len(self._waiting), SLICE)):
+                row = self._book(self._waiting.popleft(), keep=True)
+                if row is not None:
+                    rows.append((self._ledger.steps, row))
+            return rows, self._ledger.totals(), bool(self._waiting)
+
+    def close(self) -> tuple[tuple[facts.Span, ...], LedgerTotals]:
+        """End the books after the last `replay`; give the spans after the last row, and the totals."""
+        with self._lock:
+            inside, between, calls = self._ledger.close()
+            tail = spans_of(self._ledger.steps + 1, between, inside, calls)
+            return tail, self._ledger.totals()
+
+    def _book(self, segment: Segment, keep: bool) -> LedgerRow | None:
+        timed = self._pending is not None and keep and segment.capture is not None
+        books = self._ledger.snapshot() if timed and not self._in_parts else None
+        row = self._ledger.replay(segment)
+        if row is not None:
+            self.counts.add(row.capture)
+        if self._pending is not None:
+            if books is not None:
+                self._pending.add(self._ledger.steps, segment, books)
+            else:
+                self._pending.discard(segment)
+        self._in_parts = segment.capture is None
+        return row

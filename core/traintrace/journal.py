@@ -1,0 +1,184 @@
+"""The journal: what runs inside training. It appends a clock reading and a code, and computes nothing.
+
+A journal is a list of alternating moments and codes. A code enters an account, leaves one, relabels
+the innermost one, or marks a fact. What the entries mean is decided off the training thread, by
+`traintrace.ledger`. One journal belongs to the thread that opened its session.
+
+    enter   account              open `account` inside whatever is open
+    leave   ~account             unwind to the innermost entry of `account`
+    switch  SWITCH + account     the innermost entry becomes `account` (one mark per boundary)
+    base    BASE + account       what time is charged to when nothing is open
+    region  REGION + 2 i         open the i-th named region;  REGION + 2 i + 1 closes it
+"""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from traintrace import accounts
+
+if TYPE_CHECKING:
+    from traintrace.steps import StepCapture
+
+Clock = Callable[[], int]
+
+SWITCH: Final = 64
+BASE: Final = 128
+OPEN: Final = 192  # a step opens although no batch was requested
+ABORT: Final = 193  # the open step is dropped
+EXHAUSTED: Final = 194  # the fetch that is open ended in StopIteration
+OWN_WORK_DONE: Final = 195  # this rank's own part of the backward that is open has ended
+REGION: Final = 256
+
+# Past this many entries a step's segment is published in parts, so that one step with thousands of
+# micro-batches, or an evaluation of a million batches between two steps, stays bounded.
+PART_ENTRIES: Final = 2 * 4096
+
+# Codes whose transitions the device clock records: the host can only have queued work around these.
+_DEVICE_ACCOUNTS = (
+    accounts.H2D,
+    accounts.FORWARD,
+    accounts.BACKWARD,
+    accounts.GRADIENT_SYNC,
+    accounts.OPTIMIZER,
+)
+DEVICE_CODES: Final = frozenset(
+    [code for number in _DEVICE_ACCOUNTS for code in (number, ~number, SWITCH + number)]
+    + [OWN_WORK_DONE]
+)
+
+
+class DeviceMark(NamedTuple):
+    """A timing event that stands for the entry at `position` (index of its moment)."""
+
+    position: int
+    event: object
+
+
+class Segment(NamedTuple):
+    """A stretch of the journal, published to the drain by reference.
+
+    Attributes:
+        entries: Alternating moments [ns, monotonic] and codes.
+        end_ns: Where the segment ends and the next one begins.
+        capture: The step that this segment completes; None for a part of a longer stretch.
+        device_marks: Timing events of the segment; None where the device was not timed throughout.
+    """
+
+    entries: tuple[int, ...]
+    end_ns: int
+    capture: "StepCapture | None"
+    device_marks: tuple[DeviceMark, ...] | None
+
+
+class Recorder(Protocol):
+    """Records timing events on a device beside the journal's entries, and never waits."""
+
+    def open_step(self) -> None:
+        """Forget what was recorded before the step's first batch request."""
+
+    def retract_step(self) -> None:
+        """The request brought no batch: no step has opened."""
+
+    def record(self, position: int) -> None:
+        """Record an event that stands for the entry at `position`."""
+
+    def detach(self) -> tuple[DeviceMark, ...] | None:
+        """Give the events since the last call and forget them; None if any is missing."""
+
+
+class Journal:
+    """The entries of one thread since its last published segment.
+
+    Attributes:
+        append: The list's own append; hooks may keep it, since the list never changes.
+        now: The clock [ns, monotonic].
+        owner: Identity of the only thread that may write; -1 in a forked child and after the end.
+        foreign_calls: Calls of hooks on other threads, which returned at once.
+    """
+
+    __slots__ = ("_entries", "_publish", "_recorder", "append", "foreign_calls", "now", "owner")
+
+    def __init__(
+        self,
+        owner: int,
+        publish: Callable[[Segment], None],
+        now: Clock = time.perf_counter_ns,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._entries: list[int] = []
+        self._publish = publish
+        self._recorder = recorder
+        self.append = self._entries.append
+        self.now = now
+        self.owner = owner
+        self.foreign_calls = 0
+
+    def publish_to(self, publish: Callable[[Segment], None]) -> None:
+        """Forget what was written so far and publish to `publish` from now on: the span begins."""
+        self._entries.clear()
+        self._publish = publish
+
+    def marker(self, code: int) -> Callable[[], None]:
+        """Make the function that writes `code`; hooks make theirs once and call it per event."""
+        append, now, recorder, entries = self.append, self.now, self._recorder, self._entries
+
+        def mark() -> None:
+            append(now())
+            append(code)
+
+        if recorder is None:
+            return mark
+        before: Callable[[], None]
+        if code in DEVICE_CODES:
+            before = lambda: recorder.record(len(entries))  # noqa: E731
+        elif code in (accounts.INPUT_WAIT, OPEN):
+            before = recorder.open_step
+        elif code == EXHAUSTED:
+            before = recorder.retract_step
+        else:
+            return mark
+
+        def mark_with_event() -> None:
+            before()
+            append(now())
+            append(code)
+
+        return mark_with_event
+
+    def bounded_marker(self, code: int) -> Callable[[], None]:
+        """Make a marker that also keeps the journal bounded; for what may repeat without end."""
+        mark, entries, cut = self.marker(code), self._entries, self.cut
+
+        def bounded_mark() -> None:
+            if len(entries) > PART_ENTRIES:
+                cut(None)
+            mark()
+
+        return bounded_mark
+
+    def write(self, code: int) -> None:
+        """Write `code` once; for events too rare to keep a marker."""
+        self.marker(code)()
+
+    def cut(self, capture: "StepCapture | None") -> int:
+        """Publish the entries so far and start the next segment at the same instant; give that instant."""
+        recorder = self._recorder
+        if capture is not None and recorder is not None:
+            recorder.record(len(self._entries))
+        end = self.now()
+        marks = recorder.detach() if recorder is not None else None
+        self._publish(Segment(tuple(self._entries), end, capture, marks))
+        self._entries.clear()
+        return end
+
+    def is_foreign(self, thread: int) -> bool:
+        """Say whether `thread` may not write here, and count the call if so."""
+        if thread == self.owner:
+            return False
+        self.foreign_calls += 1
+        return True
+
+    def disown(self) -> None:
+        """Let nobody write from now on: the session ended, or this is a forked child."""
+        self.owner = -1

@@ -1,0 +1,1 @@
+"""What the plugins share about PyTorch; the only part of the core that imports torch."""

@@ -1,0 +1,92 @@
+"""Charge optimizer steps to `optimizer`, and know whether an update was attempted and skipped."""
+
+import functools
+from collections.abc import Callable, Iterator
+from threading import get_ident
+from typing import Any
+
+import torch
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from traintrace.accounts import OPTIMIZER
+from traintrace.journal import Journal
+from traintrace.patching import replace_attribute
+from traintrace.session import Session
+
+
+def trace_optimizers(session: Session, *, charge: bool = True) -> Iterator[Callable[[], None]]:
+    """Install what sees every step of every torch optimizer; give what undoes it.
+
+    Args:
+        session: Where steps are written and noted as updates.
+        charge: False only notes that an update was attempted, and times nothing.
+    """
+    journal = session.journal
+    before, after = _hooks(session, journal, charge)
+    yield register_optimizer_step_pre_hook(before).remove
+    yield register_optimizer_step_post_hook(after).remove
+    yield _watch_scaler(session, journal)
+
+
+def _hooks(session: Session, journal: Journal, charge: bool) -> tuple[Callable[..., None], ...]:
+    enter, leave = journal.marker(OPTIMIZER), journal.marker(~OPTIMIZER)
+    is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
+
+    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if charge and not is_compiling() and not is_foreign(get_ident()):
+            enter()
+
+    def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if is_compiling() or get_ident() != journal.owner:
+            return
+        if charge:
+            leave()
+        capture = session.capture
+        capture.updated = True
+        capture.update_skipped = False
+
+    return before, after
+
+
+def _watch_scaler(session: Session, journal: Journal) -> Callable[[], None]:
+    """A gradient scaler that found infinities attempts an update and makes no optimizer step."""
+    original = torch.amp.GradScaler.step
+
+    @functools.wraps(original)
+    def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        if get_ident() != journal.owner:
+            return original(scaler, optimizer, *args, **kwargs)
+        capture = session.capture
+        skipped_before, capture.updated = capture.update_skipped, False
+        try:
+            return original(scaler, optimizer, *args, **kwargs)
+        finally:
+            capture.update_skipped = not capture.updated or bool(skipped_before)
+            capture.updated = True
+
+    return replace_attribute(torch.amp.GradScaler, "step", step)
+
+
+def trace_foreign_optimizer(session: Session, optimizer: Any) -> Iterator[Callable[[], None]]:
+    """Charge `optimizer.step` of an object that does not derive from torch's optimizer."""
+    if isinstance(optimizer, Optimizer) or not callable(getattr(optimizer, "step", None)):
+        return
+    journal, original = session.journal, optimizer.step
+    enter, leave = journal.marker(OPTIMIZER), journal.marker(~OPTIMIZER)
+
+    @functools.wraps(original)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        if journal.is_foreign(get_ident()):
+            return original(*args, **kwargs)
+        enter()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            leave()
+            session.capture.updated = True
+
+    yield replace_attribute(optimizer, "step", step)

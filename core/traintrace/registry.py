@@ -1,0 +1,46 @@
+"""The one piece of state a process shares: which session traces which thread."""
+
+import os
+from threading import get_ident
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from traintrace.session import Session
+
+
+class Registry:
+    """Active sessions by the identity of the thread that opened them.
+
+    Attributes:
+        raise_faults: Sessions that start from now on raise the tracer's own faults instead of
+            reporting them; the project's tests set it.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, Session] = {}
+        self.raise_faults = False
+
+    def current(self) -> "Session | None":
+        """Give the session of the calling thread, if any."""
+        return self._sessions.get(get_ident())
+
+    def add(self, session: "Session") -> None:
+        """Note that `session` traces the calling thread."""
+        self._sessions[get_ident()] = session
+
+    def remove(self, session: "Session") -> None:
+        """Forget `session`, whichever thread asks."""
+        for thread in [key for key, value in self._sessions.items() if value is session]:
+            del self._sessions[thread]
+
+    def disown_all(self) -> None:
+        """In a forked child: the thread identities are the parent's, so nothing may record here."""
+        for session in self._sessions.values():
+            session.journal.disown()
+        self._sessions.clear()
+
+
+REGISTRY = Registry()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=REGISTRY.disown_all)

@@ -1,0 +1,277 @@
+"""Run folders: their names, their manifest, and how a run is opened for reading.
+
+runs/<run-name>/
+  manifest.json                 identity, topology, versions, status
+  ranks/rank-00003.sqlite       one file per rank (attempt n > 0: rank-00003.a1.sqlite)
+  final_summary.json  final_summary.txt
+"""
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from traintrace import atomic
+from traintrace.errors import NewerSchemaError, RunReadError
+from traintrace.facts import (
+    Environment,
+    Level,
+    LoaderSetup,
+    RankFacts,
+    RunFacts,
+    RunStatus,
+    Setup,
+    TracerCost,
+)
+from traintrace.store import RankReader
+
+MANIFEST_NAME: Final = "manifest.json"
+MANIFEST_VERSION: Final = 1
+# A run that says it is running but has not written for this long has died: the drain writes at
+# least every two seconds.
+SILENT_AFTER_S: Final = 15.0
+_RANK_FILE: Final = re.compile(r"rank-(\d{5})(?:\.a(\d+))?\.sqlite")
+_STATUSES: Final = ("running", "completed", "failed", "interrupted", "lost")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a run says of itself.
+
+    Attributes:
+        started_at: Unix seconds. ended_at: the same, None while it runs.
+        folder: Where the run lies; not part of the file.
+    """
+
+    name: str
+    id: str
+    status: RunStatus
+    exit_code: int | None
+    plugin: str
+    plugin_version: str
+    framework: str
+    framework_version: str
+    tool_version: str
+    started_at: float
+    ended_at: float | None
+    world_size: int
+    nodes: int
+    environment: Environment
+    folder: Path = field(compare=False)
+
+    def write(self) -> None:
+        """Write manifest.json in one step.
+
+        Raises:
+            OSError: The folder cannot be written.
+        """
+        content = asdict(self)
+        del content["folder"]
+        text = json.dumps(
+            {"schema_version": MANIFEST_VERSION, **content}, indent=2, allow_nan=False
+        )
+        atomic.write_text(self.folder / MANIFEST_NAME, text + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """Read the manifest of the run in `folder`.
+
+        Raises:
+            RunReadError: There is none, or it is damaged; the message names the file.
+            NewerSchemaError: It was written by a newer traintrace.
+        """
+        path = folder / MANIFEST_NAME
+        try:
+            content = json.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise RunReadError(f"{folder}: no run here ({MANIFEST_NAME} is missing)") from None
+        except (OSError, ValueError) as error:
+            raise RunReadError(f"{path}: cannot be read ({error})") from error
+        return _manifest_from(content, path)
+
+
+def _manifest_from(content: object, path: Path) -> Manifest:
+    if not isinstance(content, dict):
+        raise RunReadError(f"{path}: not a manifest")
+    version = content.pop("schema_version", None)
+    if not isinstance(version, int):
+        raise RunReadError(f"{path}: schema_version is {version!r}, expected a number")
+    if version > MANIFEST_VERSION:
+        raise NewerSchemaError(
+            f"{path}: written with schema {version}, this traintrace reads up to "
+            f"{MANIFEST_VERSION}; upgrade traintrace"
+        )
+    try:
+        if content["status"] not in _STATUSES:
+            raise ValueError(f"status is {content['status']!r}")
+        environment = Environment(**content.pop("environment"))
+        return Manifest(**content, environment=environment, folder=path.parent)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunReadError(f"{path}: damaged ({error})") from error
+
+
+def create_folder(root: Path, name: str, *, shared: bool = False) -> Path:
+    """Make the folder of a new run under `root`; a taken name gets `-2`, `-3`, ...
+
+    Args:
+        root: Folder that holds runs; made if missing.
+        name: Wanted name; characters that no file system likes are replaced.
+        shared: All ranks of one job were given this name: join it instead of avoiding it.
+
+    Raises:
+        OSError: The folder cannot be made.
+    """
+    safe = re.sub(r"[^\w.+=-]+", "-", name).strip(".-")[:100] or "run"
+    root.mkdir(parents=True, exist_ok=True)
+    for number in range(1, 10_000):
+        folder = root / (safe if number == 1 else f"{safe}-{number}")
+        try:
+            folder.mkdir(exist_ok=shared)
+        except FileExistsError:
+            continue
+        (folder / "ranks").mkdir(exist_ok=True)
+        return folder
+    raise FileExistsError(f"{root / safe}: this name is taken ten thousand times; clean up {root}")
+
+
+def create_emergency_folder(name: str) -> Path:
+    """Make a run folder where temporary files go; for when the wanted place cannot be written.
+
+    Raises:
+        OSError: Not even that can be written.
+    """
+    return create_folder(Path(tempfile.mkdtemp(prefix="traintrace-")), name)
+
+
+def rank_file(folder: Path, rank: int, attempt: int) -> Path:
+    """Give the path of a rank's file in one attempt."""
+    suffix = f".a{attempt}" if attempt else ""
+    return folder / "ranks" / f"rank-{rank:05d}{suffix}.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run opened for reading.
+
+    Attributes:
+        folder: Where it lies.
+        manifest: What it says of itself.
+        locations: What to open for each rank file; paths, or in-memory names while a process whose
+            disk failed still lives.
+    """
+
+    folder: Path
+    manifest: Manifest
+    locations: Sequence[str]
+
+    def facts(self, columns: Sequence[str]) -> RunFacts:
+        """Read all ranks, with the named columns of `steps`.
+
+        Raises:
+            RunReadError: A rank file is damaged; the message names it.
+        """
+        ranks = [_read_rank(location, columns) for location in self.locations]
+        manifest = self.manifest
+        starts = [r.totals.start_ns for r in ranks if r.totals.start_ns]
+        ends = [r.totals.start_ns + r.totals.wall_ns for r in ranks if r.totals.start_ns]
+        return RunFacts(
+            name=manifest.name,
+            id=manifest.id,
+            status=self._status(ranks),
+            exit_code=manifest.exit_code,
+            plugin=manifest.plugin,
+            plugin_version=manifest.plugin_version,
+            framework=manifest.framework,
+            framework_version=manifest.framework_version,
+            tool_version=manifest.tool_version,
+            started_at=manifest.started_at,
+            duration_s=(max(ends) - min(starts)) / 1e9 if starts else 0.0,
+            world_size=manifest.world_size,
+            nodes_expected=manifest.nodes,
+            environment=manifest.environment,
+            ranks=ranks,
+        )
+
+    def _status(self, ranks: Sequence[RankFacts]) -> RunStatus:
+        if self.manifest.status != "running":
+            return self.manifest.status
+        newest = max(map(_written_at, self.locations), default=0.0)
+        silent = bool(newest) and time.time() - newest > SILENT_AFTER_S
+        return "lost" if silent or not ranks else "running"
+
+
+def _written_at(location: str) -> float:
+    """Give the Unix time of the last write to a rank file or its log; 0 if it is in memory."""
+    times = [
+        path.stat().st_mtime
+        for path in (Path(location), Path(f"{location}-wal"))
+        if not location.startswith("file:") and path.exists()
+    ]
+    return max(times, default=0.0)
+
+
+def open_run(path: str | Path) -> Run:
+    """Open the run in folder `path` for reading, finished or not.
+
+    Raises:
+        RunReadError: There is no run, or its manifest is damaged; the message names the file.
+        NewerSchemaError: It was written by a newer traintrace.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise RunReadError(f"{folder}: no such run folder")
+    manifest = Manifest.read(folder)
+    files = sorted(p for p in (folder / "ranks").glob("*.sqlite") if _RANK_FILE.fullmatch(p.name))
+    return Run(folder, manifest, [str(file) for file in files])
+
+
+def list_manifests(root: str | Path) -> list[Manifest]:
+    """Give the manifests of all runs in `root`, oldest first; folders without a run are passed over.
+
+    Raises:
+        RunReadError: `root` is no folder, or a manifest is damaged.
+    """
+    folder = Path(root)
+    if not folder.is_dir():
+        raise RunReadError(f"{folder}: no such folder")
+    found = [Manifest.read(p.parent) for p in folder.glob(f"*/{MANIFEST_NAME}")]
+    return sorted(found, key=lambda manifest: manifest.started_at)
+
+
+def _read_rank(location: str, columns: Sequence[str]) -> RankFacts:
+    reader = RankReader(location)
+    try:
+        meta = reader.meta()
+        return RankFacts(
+            rank=int(meta["rank"]),
+            attempt=int(meta["attempt"]),
+            node=int(meta["node"]),
+            status=cast("RunStatus", meta["status"]),
+            level=cast("Level", meta["level"]),
+            device_clock=meta["device_clock"],
+            setup=_setup_from(meta["setup"]),
+            cost=TracerCost(**meta["cost"]),
+            totals=reader.totals(),
+            columns=reader.columns(columns),
+            spans=reader.spans(),
+            regions=reader.regions(),
+            scalars=reader.scalars(),
+            events=reader.events(),
+            unmeasured=meta["unmeasured"],
+            warnings=meta["warnings"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, KeyError) and error.args and "column" in str(error.args[0]):
+            raise
+        raise RunReadError(f"{location}: the meta table is damaged ({error!r})") from error
+    finally:
+        reader.close()
+
+
+def _setup_from(content: Mapping[str, Any]) -> Setup:
+    loader = LoaderSetup(**content.get("loader", {}))
+    return replace(Setup(**{k: v for k, v in content.items() if k != "loader"}), loader=loader)

@@ -1,0 +1,332 @@
+"""A session: one traced span of one process, from set-up to the finished run.
+
+A plugin opens a session, writes boundaries into its journal and captures, and ends it. The session
+owns everything else: run folder, drain, memory readings, faults, and the order in which it all stops.
+
+    set-up | begin ....... the traced span ....... end | hooks off, drain, manifest, report
+"""
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Protocol
+
+from traintrace import facts
+from traintrace.clock import DeviceClock, HostAnchor
+from traintrace.cost import hot_mark_ns, stored_in_situ_mark_ns
+from traintrace.device import EventRecorder, PendingSteps
+from traintrace.drain import Drain
+from traintrace.environment import describe_environment
+from traintrace.faults import FaultReporter
+from traintrace.handover import Handover
+from traintrace.identity import Identity
+from traintrace.journal import ABORT, REGION, Clock, Journal
+from traintrace.ledger import Ledger
+from traintrace.options import TraceOptions
+from traintrace.registry import REGISTRY
+from traintrace.runfolder import Run, rank_file
+from traintrace.runstart import StartedRun, start_run
+from traintrace.steps import StepCapture, StepMemory
+
+EndStatus = Literal["completed", "failed", "interrupted"]
+# Downgrade to the host clock when recording events costs more than this share of step time ...
+EVENT_COST_SHARE = 0.01
+# ... and more than this per step [ns]; below it nobody cares.
+EVENT_COST_FLOOR_NS = 50_000
+_JUDGED_AFTER_STEPS = 50
+
+
+def status_of(error: BaseException | None) -> EndStatus:
+    """Give how training ended from what ended it: Ctrl-C interrupts, a clean exit completes."""
+    if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
+        return "completed"
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginIdentity:
+    """Who traces: the plugin and the framework it knows."""
+
+    plugin: str
+    plugin_version: str
+    framework: str
+    framework_version: str
+
+
+class MemoryReader(Protocol):
+    """Reads what memory a step used."""
+
+    def open_step(self) -> None:
+        """A step begins: reset peaks where there are any."""
+
+    def read(self, memory: StepMemory) -> None:
+        """Fill in the readings at the step's close."""
+
+    def close(self) -> None:
+        """Release what is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a plugin brings from its framework; None where it brings nothing.
+
+    Attributes:
+        memory: Reads step memory.
+        device_clock: Times the accelerator.
+        read_scalar: Turns a logged object (a tensor) into a float, or a `Deferred` one.
+        agree_on_run: Makes all ranks of a job use one run: takes a proposal, gives the agreed text.
+        packages: Distributions whose versions belong into the run's environment.
+    """
+
+    memory: MemoryReader | None = None
+    device_clock: DeviceClock | None = None
+    read_scalar: Callable[[Any], object] | None = None
+    agree_on_run: Callable[[str], str] | None = None
+    packages: tuple[str, ...] = ()
+
+
+class Session:
+    """One traced span; every method is for the thread that opened it.
+
+    Attributes:
+        journal: Where hooks write.
+        capture: The step that is open or comes next.
+        recording: True from `begin` until `max_steps` or the end.
+        undo: What takes hooks off again, run when recording stops.
+        unmeasured: Reason by signal that cannot be measured.
+        faults: Reports defects without disturbing training.
+        setup_s: Seconds of set-up before the span. finish_s: seconds after it, without the report.
+    """
+
+    def __init__(
+        self,
+        options: TraceOptions,
+        plugin: PluginIdentity,
+        ports: Ports,
+        *,
+        on_finish: Callable[[Run, bool], object] | None = None,
+        now: Clock = time.perf_counter_ns,
+    ) -> None:
+        self._setup_began = now()
+        self.options = options
+        self.faults = FaultReporter(REGISTRY.raise_faults)
+        self.undo = ExitStack()
+        self.unmeasured: dict[str, str] = {}
+        self.setup = facts.Setup()
+        self.recording = False
+        self.finish_s: float | None = None
+        self._ports = ports
+        self._now = now
+        self._on_finish = on_finish
+        self._status: facts.RunStatus = "running"
+        self._lock = threading.Lock()
+        self._identity = Identity.from_environment()
+        self._mark_ns, self._in_situ_ns = hot_mark_ns(), stored_in_situ_mark_ns()
+        self._run: StartedRun = start_run(
+            options,
+            plugin,
+            self._identity,
+            describe_environment(ports.packages),
+            ports.agree_on_run,
+            self.faults,
+        )
+        self._writer = self._run.open_writer(self._identity)
+        self._region_numbers: dict[str, int] = {}
+        self._region_names: list[str] = []
+        self._steps = 0
+        self._arrange_clocks()
+        self.setup_s = 0.0
+
+    def _arrange_clocks(self) -> None:
+        clock = self._ports.device_clock if self.options.level in ("auto", "full") else None
+        self._recorder = None if clock is None else EventRecorder(clock, self._now)
+        self._pending = None if clock is None else PendingSteps(clock, self._now)
+        self._device_clock = None if clock is None else clock.name
+        self.level: facts.Level = "host" if clock is None else "full"
+        if self.options.level == "step":
+            self.level = "step"
+        self.journal = Journal(
+            threading.get_ident(), lambda segment: None, self._now, self._recorder
+        )
+        self.capture = StepCapture(self._end_step)
+
+    # -- the span --------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start the traced span at this instant; the last act of set-up."""
+        REGISTRY.add(self)
+        atexit.register(self._finish_at_exit)
+        self._anchor = HostAnchor.read(self._now)
+        ledger = Ledger(self._now())
+        handover = Handover(ledger, self._pending)
+        self._drain = Drain(
+            handover,
+            self._writer,
+            self,
+            self.faults,
+            self._anchor,
+            self._region_names,
+            self._pending,
+        )
+        self._drain.start()
+        self.recording = True
+        self.journal.publish_to(handover.put)
+        start = self._now()
+        ledger.begin(start)
+        self.setup_s = (start - self._setup_began) / 1e9
+
+    def _end_step(self, capture: StepCapture, completed: bool) -> None:
+        if not self.recording or capture is not self.capture:
+            return
+        if completed:
+            if self._ports.memory is not None and self.options.step_memory:
+                self._ports.memory.read(capture.memory)
+            self._steps += 1
+            if self.options.warmup_steps is not None and self._steps <= self.options.warmup_steps:
+                capture.flags |= facts.WARMUP
+            self.journal.cut(capture)
+        else:
+            self.journal.write(ABORT)
+        self.capture = StepCapture(self._end_step)
+        if completed and self._steps == self.options.max_steps:
+            self.stop_recording()
+
+    def open_memory(self) -> None:
+        """Note that the first batch of a step is about to be requested: memory peaks start here."""
+        if self._ports.memory is not None and self.options.step_memory:
+            self._ports.memory.open_step()
+
+    def stop_recording(self) -> None:
+        """End the span here: drop an open step, take the hooks off; what was published still drains."""
+        if not self.recording:
+            return
+        self.capture.abort()
+        self.recording = False
+        self.journal.cut(None)
+        self.journal.disown()
+        REGISTRY.remove(self)
+        with self.faults.guard("some hooks stay installed"):
+            self.undo.close()
+
+    # -- what users and plugins say during the span ----------------------------------------------
+
+    def log(self, name: str, value: object) -> None:
+        """Log one value at the step that is open; a tensor on a device is read when it is ready."""
+        if isinstance(value, (int, float)):
+            self.capture.scalars.append((name, float(value)))
+        elif self._ports.read_scalar is not None:
+            self.capture.scalars.append((name, self._ports.read_scalar(value)))
+        else:
+            self.capture.scalars.append((name, float(value)))  # type: ignore[arg-type]  # numpy scalars
+
+    def region_code(self, name: str) -> int:
+        """Give the journal code that enters the region called `name`; one more leaves it."""
+        number = self._region_numbers.get(name)
+        if number is None:
+            number = self._region_numbers[name] = len(self._region_names)
+            self._region_names.append(name)
+        return REGION + 2 * number
+
+    def add_event(self, kind: str, detail: str) -> None:
+        """Note something that happened once."""
+        at_ns = self._now() + self._anchor.offset_ns
+        self._drain.add_event(facts.Event(at_ns, kind, self._steps + 1, detail))
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    @property
+    def finished(self) -> bool:
+        """Say whether the session has ended."""
+        return self._status != "running"
+
+    def finish(self, status: EndStatus, error: BaseException | None = None) -> None:
+        """End the span at this instant and finish the run; a second call does nothing.
+
+        Args:
+            status: How training ended.
+            error: What ended it, if anything; only its type is kept.
+        """
+        if self.finished:
+            return
+        was_recording = self.recording
+        if was_recording and error is not None:
+            self.add_event("exception", type(error).__name__)
+        self.stop_recording()
+        finish_began = self._now()
+        self._status = status
+        atexit.unregister(self._finish_at_exit)
+        with self.faults.guard("the last rows of the run"):
+            self._drain.close()
+        self.finish_s = (self._now() - finish_began) / 1e9
+        if self._ports.memory is not None:
+            self._ports.memory.close()
+        with self.faults.guard("the run's status in its manifest"):
+            self._run.finish(status, self._identity)
+        if self._on_finish is not None and self._identity.rank == 0:
+            with self.faults.guard(
+                "the report; `traintrace report` can make it from the run folder"
+            ):
+                self._on_finish(self.as_run(), self.options.print_report)
+        self._writer.release()
+
+    def _finish_at_exit(self) -> None:
+        self.finish("completed")
+
+    def as_run(self) -> Run:
+        """Give the run for reading, as of the last flush."""
+        own = str(rank_file(self._run.folder, self._identity.rank, self._identity.attempt))
+        run = self._run.read()
+        locations = [place for place in run.locations if place != own]
+        return replace(run, locations=sorted([*locations, self._writer.location]))
+
+    def flush(self) -> None:
+        """Write everything published so far."""
+        if not self.finished:
+            self._drain.flush()
+
+    # -- what the drain asks ---------------------------------------------------------------------
+
+    def meta(self) -> Mapping[str, Any]:
+        """Give everything about the rank that is not a row."""
+        identity = self._identity
+        cost = facts.TracerCost(
+            self._mark_ns, self._in_situ_ns, self.setup_s, self.finish_s, self._drain.cpu_s
+        )
+        return {
+            "rank": identity.rank,
+            "attempt": identity.attempt,
+            "node": identity.node,
+            "pid": os.getpid(),
+            "status": self._status,
+            "level": self.level,
+            "device_clock": self._device_clock if self.level == "full" else None,
+            "setup": asdict(self.setup),
+            "cost": asdict(cost),
+            "unmeasured": dict(self.unmeasured),
+            "warnings": list(self.faults.messages),
+        }
+
+    def foreign_calls(self) -> int:
+        """Give the number of hook calls on other threads."""
+        return self.journal.foreign_calls
+
+    def after_flush(self, totals: facts.Totals) -> None:
+        """Go down to the host clock if recording device events costs too much (level "auto")."""
+        recorder = self._recorder
+        if self.options.level != "auto" or recorder is None or not recorder.enabled:
+            return
+        if totals.steps < _JUDGED_AFTER_STEPS:
+            return
+        per_step = recorder.spent_ns / totals.steps
+        step_ns = sum(totals.inside_ns.values()) / totals.steps
+        if per_step > max(EVENT_COST_FLOOR_NS, EVENT_COST_SHARE * step_ns):
+            recorder.enabled = False
+            self.level = "host"
+            self.faults.warn(
+                f"timing the device took {per_step / 1e3:.0f} us a step, more than "
+                f"{EVENT_COST_SHARE:.0%} of it; traintrace goes on with the host clock alone"
+            )

@@ -1,0 +1,306 @@
+"""`trace`: the context manager around a hand-written training loop, and what it offers inside.
+
+with trace(model, optimizer) as tracer:
+    for batch in tracer.batches(loader):
+        with tracer.step():
+            loss = model(batch).mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from torch import nn
+
+from traintrace import accounts, log, region
+from traintrace.faults import FaultReporter
+from traintrace.journal import OPEN, SWITCH
+from traintrace.options import LevelOption, TraceOptions
+from traintrace.pytorch.batches import Epochs, trace_batches
+from traintrace.pytorch.setup import describe_loader
+from traintrace.registry import REGISTRY
+from traintrace.session import Session, status_of
+from traintrace_plain_torch.seams import open_session
+
+if TYPE_CHECKING:
+    from traintrace_reporting import Summary
+
+Batch = TypeVar("Batch")
+_NOTHING: AbstractContextManager[None] = nullcontext()
+# Give up waiting for an update after this many `step()` blocks without one in the whole run.
+_PATIENCE_BLOCKS = 1_000
+
+
+def trace(
+    model: nn.Module | None = None,
+    optimizer: Any = None,
+    *,
+    run_dir: str | Path = "runs",
+    name: str | None = None,
+    level: LevelOption = "auto",
+    enabled: bool = True,
+    max_steps: int | None = None,
+    warmup_steps: int | None = None,
+    step_memory: bool = True,
+    print_report: bool = True,
+) -> "Tracer":
+    """Trace the training loop inside the `with` block.
+
+    Args:
+        model: The model whose calls are `forward`, as it is called (compiled or wrapped is fine).
+        optimizer: The optimizer; with it, a `step()` block without an update is a micro-batch of the
+            update to come. Without it, each `step()` block is a step.
+        run_dir: Folder that holds runs.
+        name: Name of this run; None makes one.
+        level: See `traintrace.TraceOptions`.
+        enabled: False traces nothing, at no cost.
+        max_steps: Stop recording after this many steps; training goes on.
+        warmup_steps: Treat this many first steps as warm-up; None finds the number.
+        step_memory: Read memory at each step.
+        print_report: Print the report to stderr at the end.
+
+    Raises:
+        UsageError: An option has an impossible value.
+    """
+    options = TraceOptions(
+        run_dir=run_dir,
+        name=name,
+        level=level,
+        enabled=enabled,
+        max_steps=max_steps,
+        warmup_steps=warmup_steps,
+        step_memory=step_memory,
+        print_report=print_report,
+    )
+    return Tracer(model, optimizer, options)
+
+
+class Tracer:
+    """Traces one span of a hand-written loop. Where tracing is off, everything passes through."""
+
+    def __init__(self, model: nn.Module | None, optimizer: Any, options: TraceOptions) -> None:
+        self._model = model
+        self._optimizer = optimizer
+        self._options = options
+        self._session: Session | None = None
+        self._step: _Step | None = None
+        self._marks: dict[str, Callable[[], None]] = {}
+        self._epochs = Epochs()
+
+    # -- the span --------------------------------------------------------------------------------
+
+    def start(self) -> "Tracer":
+        """Begin the span; what `with trace(...)` does on entry."""
+        if not self._options.enabled or self._session is not None:
+            return self
+        faults = FaultReporter(REGISTRY.raise_faults)
+        if REGISTRY.current() is not None:
+            faults.warn("a trace is active on this thread already; the inner one records nothing")
+            return self
+        with faults.guard("the whole trace"):
+            session = open_session(self._model, self._optimizer, self._options)
+            self._step = _Step(session, awaits_update=self._optimizer is not None)
+            self._marks = {
+                phase: session.journal.marker(SWITCH + accounts.number_of(phase))
+                for phase in (*accounts.PHASES, "clip", "communication", "other")
+            }
+            session.unmeasured["input_wait"] = (
+                "batches were not requested through tracer.batches(...)"
+            )
+            session.begin()
+            self._session = session
+        return self
+
+    def close(self, error: BaseException | None = None) -> None:
+        """End the span at this instant and make the report; a second call does nothing."""
+        session = self._session
+        if session is None or session.finished:
+            return
+        with session.faults.guard("the end of the run"):
+            if session.capture.updated and self._step is not None and not self._step.is_used:
+                session.capture.complete()
+            session.finish(status_of(error), error)
+
+    def __enter__(self) -> "Tracer":
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close(error)
+
+    # -- the loop --------------------------------------------------------------------------------
+
+    def batches(self, loader: Iterable[Batch]) -> Iterable[Batch]:
+        """Wrap the training loader: waiting for its batches is `input_wait`.
+
+        The wrapper may be iterated again each epoch, and kept. In a loop without `step()`, a step
+        ends where the first batch after an update is requested.
+        """
+        session = self._session
+        if session is None or not session.recording:
+            return loader
+        session.unmeasured.pop("input_wait", None)
+        with session.faults.guard("the loader's configuration"):
+            loader_setup, batch_size = describe_loader(loader)
+            session.setup = replace(session.setup, loader=loader_setup, batch_size=batch_size)
+        return trace_batches(loader, session, self._epochs, self._on_request)
+
+    def _on_request(self) -> None:
+        session, step = cast("Session", self._session), cast("_Step", self._step)
+        if session.capture.updated and not step.is_used:
+            session.capture.complete()
+        if session.capture.micro_batches == 0:
+            session.open_memory()
+
+    def step(self) -> AbstractContextManager[None]:
+        """Mark one step (or one micro-batch of it); it ends at the block's exit if there was an update."""
+        step = self._step
+        return _NOTHING if step is None or self._session is None else step
+
+    def mark(self, phase: str) -> None:
+        """Charge the time from now on to `phase`, until the next mark or the step's end.
+
+        The cheapest form of explicit marks: one call per boundary.
+
+        Raises:
+            KeyError: No phase has that name.
+        """
+        session = self._session
+        if session is not None and session.recording:
+            self._marks[phase]()
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Charge the time inside the `with` block to the phase called `name`.
+
+        Raises:
+            KeyError: No account has that name.
+        """
+        session = self._session
+        if session is None or not session.recording:
+            return _NOTHING
+        return _Charged(session, accounts.number_of(name))
+
+    def evaluating(self) -> AbstractContextManager[None]:
+        """Mark an evaluation: nothing inside the block is training time."""
+        return self.phase("evaluation")
+
+    def checkpointing(self) -> AbstractContextManager[None]:
+        """Mark the writing of a checkpoint."""
+        return self.phase("checkpoint")
+
+    def region(self, name: str) -> AbstractContextManager[None]:
+        """Charge the time inside the `with` block to a region called `name`."""
+        return region(name)
+
+    def log(self, **values: object) -> None:
+        """Log numbers at the step that is open, e.g. `log(loss=loss)`."""
+        log(**values)
+
+    def count(self, samples: int | None = None, tokens: int | None = None) -> None:
+        """Add to the sizes of the step that is open, where batches do not tell them."""
+        session = self._session
+        if session is not None and session.recording:
+            session.capture.count(samples, tokens)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    @property
+    def run_folder(self) -> Path | None:
+        """Give the folder of the run; None if tracing is off."""
+        return None if self._session is None else self._session.as_run().folder
+
+    def summary(self) -> "Summary":
+        """Give the summary as of now, during the run or after it; empty if tracing is off."""
+        from traintrace_reporting import Summary, summarise_run
+
+        session = self._session
+        if session is None:
+            return Summary()
+        session.flush()
+        return summarise_run(session.as_run())
+
+
+class _Step:
+    """One `step()` block; the same object serves every step.
+
+    Attributes:
+        is_used: True once the user marked a step; boundaries are then the user's.
+    """
+
+    __slots__ = ("_awaits_update", "_open", "_patience", "_session", "is_used")
+
+    def __init__(self, session: Session, awaits_update: bool) -> None:
+        self._session = session
+        self._awaits_update = awaits_update
+        self._patience = _PATIENCE_BLOCKS
+        self._open = session.journal.marker(OPEN)
+        self.is_used = False
+
+    def __enter__(self) -> None:
+        session = self._session
+        self.is_used = True
+        if not session.capture.micro_batches and session.recording:
+            session.open_memory()
+            self._open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        session = self._session
+        if not session.recording:
+            return
+        capture = session.capture
+        if kind is not None:
+            session.add_event("exception", kind.__name__)
+            capture.abort()
+            return
+        if not capture.micro_batches:
+            capture.micro_batches = 1
+        if capture.updated or not self._awaits_update:
+            self._patience = -1
+            capture.complete()
+        elif self._patience > 0:
+            self._wait_for_update()
+
+    def _wait_for_update(self) -> None:
+        self._patience -= 1
+        if self._patience == 0:
+            self._awaits_update = False
+            self._session.faults.warn(
+                f"no optimizer step was seen in {_PATIENCE_BLOCKS} step() blocks; "
+                "each block counts as a step from now on"
+            )
+
+
+class _Charged:
+    """Charges the time inside a `with` block to one account."""
+
+    __slots__ = ("_account", "_session")
+
+    def __init__(self, session: Session, account: int) -> None:
+        self._session = session
+        self._account = account
+
+    def __enter__(self) -> None:
+        self._session.journal.write(self._account)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._session.journal.write(~self._account)

@@ -1,0 +1,90 @@
+"""Which torch call is which boundary in a hand-written loop; installed once and undone at the end."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from traintrace.options import TraceOptions
+from traintrace.pytorch.agreement import agree_on_run
+from traintrace.pytorch.backward import mark_own_work, trace_backward
+from traintrace.pytorch.events import device_clock
+from traintrace.pytorch.forward import trace_forward
+from traintrace.pytorch.memory import memory_reader
+from traintrace.pytorch.optimizer import trace_foreign_optimizer, trace_optimizers
+from traintrace.pytorch.scalars import read_scalar
+from traintrace.pytorch.setup import describe_model
+from traintrace.pytorch.transfers import trace_transfers
+from traintrace.runfolder import Run
+from traintrace.runstart import TOOL_VERSION
+from traintrace.session import PluginIdentity, Ports, Session
+
+
+def open_session(model: nn.Module | None, optimizer: Any, options: TraceOptions) -> Session:
+    """Open a session for a hand-written loop, with its hooks in place and the span not yet begun."""
+    clock, no_clock = device_clock()
+    session = Session(
+        options,
+        PluginIdentity("plain_torch", TOOL_VERSION, "torch", torch.__version__),
+        Ports(
+            memory=memory_reader(),
+            device_clock=clock,
+            read_scalar=read_scalar,
+            agree_on_run=agree_on_run,
+            packages=("torch", "numpy", "accelerate", "deepspeed"),
+        ),
+        on_finish=_report,
+    )
+    session.setup = describe_model(model)
+    if no_clock is not None:
+        session.unmeasured["device_clock"] = no_clock
+    _install(session, model, optimizer)
+    return session
+
+
+def _install(session: Session, model: nn.Module | None, optimizer: Any) -> None:
+    """Install the table: torch call -> account.
+
+    | torch call                          | account                                  |
+    |-------------------------------------|------------------------------------------|
+    | model(...)                          | forward                                  |
+    | loss.backward(), autograd.grad      | backward (gradient_sync after own work)  |
+    | optimizer.step()                    | optimizer, and an update was attempted   |
+    | scaler.step(optimizer)              | an update was attempted, maybe skipped   |
+    | tensor.to(device), tensor.cuda()    | h2d                                      |
+    """
+    phases = session.level != "step"
+    hooks = [trace_optimizers(session, charge=phases)]
+    if not phases:
+        for name in ("h2d", "forward", "backward", "optimizer"):
+            session.unmeasured[name] = 'the trace level is "step"'
+    else:
+        hooks += [trace_foreign_optimizer(session, optimizer), trace_backward(session.journal)]
+        hooks += _forward_hooks(session, model)
+        hooks += _transfer_hooks(session)
+    for installed in hooks:
+        for undo in installed:
+            session.undo.callback(undo)
+
+
+def _forward_hooks(session: Session, model: nn.Module | None) -> list[Any]:
+    if model is None:
+        session.unmeasured["forward"] = "no model was given to trace(model)"
+        return []
+    if isinstance(model, torch.jit.ScriptModule):
+        session.unmeasured["forward"] = "the calls of a ScriptModule cannot be seen"
+        return []
+    return [trace_forward(session.journal, [model]), mark_own_work(session.journal, model)]
+
+
+def _transfer_hooks(session: Session) -> list[Any]:
+    if not torch.accelerator.is_available():
+        session.unmeasured["h2d"] = "no device"
+        return []
+    return [trace_transfers(session.journal)]
+
+
+def _report(run: Run, print_report: bool) -> None:
+    from traintrace_reporting.finish import finish_run
+
+    finish_run(run, print_report=print_report)
