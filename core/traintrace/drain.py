@@ -15,6 +15,7 @@ from traintrace.faults import FaultReporter
 from traintrace.handover import Handover
 from traintrace.ledger import LedgerTotals
 from traintrace.retention import Retention
+from traintrace.samplers import ResidentSampler
 from traintrace.steps import BookedStep, book_step
 from traintrace.store import RankWriter
 
@@ -64,6 +65,7 @@ class Drain:
         anchor: HostAnchor,
         region_names: list[str],
         pending: PendingSteps | None,
+        resident: ResidentSampler | None,
         interval_s: float = FLUSH_INTERVAL_S,
     ) -> None:
         self._handover = handover
@@ -73,6 +75,7 @@ class Drain:
         self._anchor = anchor
         self._region_names = region_names
         self._pending = pending
+        self._resident = resident
         self._interval_s = interval_s
         self._retention = Retention(writer)
         self._events: list[facts.Event] = []
@@ -84,8 +87,10 @@ class Drain:
         self._thread = threading.Thread(target=self._run, name="traintrace-drain", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread, and the one that reads memory."""
         self._thread.start()
+        if self._resident is not None:
+            self._resident.start()
 
     def add_event(self, event: facts.Event) -> None:
         """Queue an event for the next flush; may be called from any thread."""
@@ -109,6 +114,8 @@ class Drain:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
+        if self._resident is not None:
+            self._resident.close()
         with self._flush_lock:
             self._wait_for_device()
             booked, _, scalars = self._book_all()
@@ -131,6 +138,8 @@ class Drain:
         while more:
             rows, ledger_totals, more = self._handover.replay()
             for number, row in rows:
+                if self._resident is not None:
+                    row.capture.rss_bytes = self._resident.largest_until(row.end_ns)
                 step = book_step(number, row, self._anchor.offset_ns, self._region_names)
                 booked.append(step)
                 scalars += self._read_scalars(number, step.scalars)

@@ -148,14 +148,24 @@ class Journal:
 
     def bounded_marker(self, code: int) -> Callable[[], None]:
         """Make a marker that also keeps the journal bounded; for what may repeat without end."""
-        mark, entries, cut = self.marker(code), self._entries, self.cut
+        append, now, entries, cut = self.append, self.now, self._entries, self.cut
 
         def bounded_mark() -> None:
             if len(entries) > PART_ENTRIES:
                 cut(None)
+            append(now())
+            append(code)
+
+        if self._recorder is None:
+            return bounded_mark
+        mark = self.marker(code)
+
+        def bounded_mark_with_event() -> None:
+            if len(entries) > PART_ENTRIES:
+                cut(None)
             mark()
 
-        return bounded_mark
+        return bounded_mark_with_event
 
     def write(self, code: int) -> None:
         """Write `code` once; for events too rare to keep a marker."""
@@ -163,13 +173,16 @@ class Journal:
 
     def cut(self, capture: "StepCapture | None") -> int:
         """Publish the entries so far and start the next segment at the same instant; give that instant."""
-        recorder = self._recorder
-        if capture is not None and recorder is not None:
-            recorder.record(len(self._entries))
-        end = self.now()
-        marks = recorder.detach() if recorder is not None else None
-        self._publish(Segment(tuple(self._entries), end, capture, marks))
-        self._entries.clear()
+        entries = self._entries
+        if self._recorder is None:
+            end = self.now()
+            self._publish(Segment(tuple(entries), end, capture, None))
+        else:
+            if capture is not None:
+                self._recorder.record(len(entries))
+            end = self.now()
+            self._publish(Segment(tuple(entries), end, capture, self._recorder.detach()))
+        entries.clear()
         return end
 
     def is_foreign(self, thread: int) -> bool:

@@ -114,6 +114,11 @@ def _manifest_from(content: object, path: Path) -> Manifest:
         raise RunReadError(f"{path}: damaged ({error})") from error
 
 
+def safe_name(name: str) -> str:
+    """Give `name` without the characters that no file system likes."""
+    return re.sub(r"[^\w.+=-]+", "-", name).strip(".-")[:100] or "run"
+
+
 def create_folder(root: Path, name: str, *, shared: bool = False) -> Path:
     """Make the folder of a new run under `root`; a taken name gets `-2`, `-3`, ...
 
@@ -125,7 +130,7 @@ def create_folder(root: Path, name: str, *, shared: bool = False) -> Path:
     Raises:
         OSError: The folder cannot be made.
     """
-    safe = re.sub(r"[^\w.+=-]+", "-", name).strip(".-")[:100] or "run"
+    safe = safe_name(name)
     root.mkdir(parents=True, exist_ok=True)
     for number in range(1, 10_000):
         folder = root / (safe if number == 1 else f"{safe}-{number}")

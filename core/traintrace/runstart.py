@@ -18,6 +18,7 @@ from traintrace.runfolder import (
     create_folder,
     open_run,
     rank_file,
+    safe_name,
 )
 from traintrace.store import RankWriter
 
@@ -127,7 +128,7 @@ def _make_folder(
             f"traintrace cannot write a run into {root} ({error.strerror or error}); "
             f"this run is in {folder}"
         )
-    if options.name is not None and not shared and folder.name != options.name:
+    if options.name is not None and not shared and folder.name != safe_name(options.name):
         faults.warn(f"the run name {options.name!r} is taken; this run is called {folder.name!r}")
     return folder, run_id
 

@@ -30,7 +30,8 @@ from traintrace.options import TraceOptions
 from traintrace.registry import REGISTRY
 from traintrace.runfolder import Run, rank_file
 from traintrace.runstart import StartedRun, start_run
-from traintrace.steps import StepCapture, StepMemory
+from traintrace.samplers import ResidentSampler
+from traintrace.steps import StepCapture
 
 EndStatus = Literal["completed", "failed", "interrupted"]
 # Downgrade to the host clock when recording events costs more than this share of step time ...
@@ -58,16 +59,13 @@ class PluginIdentity:
 
 
 class MemoryReader(Protocol):
-    """Reads what memory a step used."""
+    """Reads what memory a step used on an accelerator."""
 
     def open_step(self) -> None:
         """A step begins: reset peaks where there are any."""
 
-    def read(self, memory: StepMemory) -> None:
-        """Fill in the readings at the step's close."""
-
-    def close(self) -> None:
-        """Release what is held."""
+    def read(self, capture: StepCapture) -> None:
+        """Fill in the peaks at the step's close."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class Ports:
     """What a plugin brings from its framework; None where it brings nothing.
 
     Attributes:
-        memory: Reads step memory.
+        memory: Reads step memory of the accelerator.
         device_clock: Times the accelerator.
         read_scalar: Turns a logged object (a tensor) into a float, or a `Deferred` one.
         agree_on_run: Makes all ranks of a job use one run: takes a proposal, gives the agreed text.
@@ -99,7 +97,9 @@ class Session:
         undo: What takes hooks off again, run when recording stops.
         unmeasured: Reason by signal that cannot be measured.
         faults: Reports defects without disturbing training.
-        setup_s: Seconds of set-up before the span. finish_s: seconds after it, without the report.
+        open_memory: Call it when the first batch of a step is about to be requested, so that memory
+            peaks start there; None if there is nothing to reset.
+        setup_s: Seconds of set-up before the span.
     """
 
     def __init__(
@@ -118,12 +118,15 @@ class Session:
         self.unmeasured: dict[str, str] = {}
         self.setup = facts.Setup()
         self.recording = False
-        self.finish_s: float | None = None
+        self._finish_began: int | None = None
         self._ports = ports
         self._now = now
         self._on_finish = on_finish
         self._status: facts.RunStatus = "running"
-        self._lock = threading.Lock()
+        memory = ports.memory if options.step_memory else None
+        self.open_memory = None if memory is None else memory.open_step
+        self._read_memory = None if memory is None else memory.read
+        self._warmup_steps = options.warmup_steps or 0
         self._identity = Identity.from_environment()
         self._mark_ns, self._in_situ_ns = hot_mark_ns(), stored_in_situ_mark_ns()
         self._run: StartedRun = start_run(
@@ -171,6 +174,7 @@ class Session:
             self._anchor,
             self._region_names,
             self._pending,
+            ResidentSampler(self._now) if self.options.step_memory else None,
         )
         self._drain.start()
         self.recording = True
@@ -183,10 +187,10 @@ class Session:
         if not self.recording or capture is not self.capture:
             return
         if completed:
-            if self._ports.memory is not None and self.options.step_memory:
-                self._ports.memory.read(capture.memory)
             self._steps += 1
-            if self.options.warmup_steps is not None and self._steps <= self.options.warmup_steps:
+            if self._read_memory is not None:
+                self._read_memory(capture)
+            if self._steps <= self._warmup_steps:
                 capture.flags |= facts.WARMUP
             self.journal.cut(capture)
         else:
@@ -194,11 +198,6 @@ class Session:
         self.capture = StepCapture(self._end_step)
         if completed and self._steps == self.options.max_steps:
             self.stop_recording()
-
-    def open_memory(self) -> None:
-        """Note that the first batch of a step is about to be requested: memory peaks start here."""
-        if self._ports.memory is not None and self.options.step_memory:
-            self._ports.memory.open_step()
 
     def stop_recording(self) -> None:
         """End the span here: drop an open step, take the hooks off; what was published still drains."""
@@ -216,12 +215,10 @@ class Session:
 
     def log(self, name: str, value: object) -> None:
         """Log one value at the step that is open; a tensor on a device is read when it is ready."""
-        if isinstance(value, (int, float)):
-            self.capture.scalars.append((name, float(value)))
-        elif self._ports.read_scalar is not None:
-            self.capture.scalars.append((name, self._ports.read_scalar(value)))
+        if isinstance(value, (int, float)) or self._ports.read_scalar is None:
+            self.capture.log(name, float(value))  # type: ignore[arg-type]  # NumPy's scalars too
         else:
-            self.capture.scalars.append((name, float(value)))  # type: ignore[arg-type]  # numpy scalars
+            self.capture.log(name, self._ports.read_scalar(value))
 
     def region_code(self, name: str) -> int:
         """Give the journal code that enters the region called `name`; one more leaves it."""
@@ -256,14 +253,11 @@ class Session:
         if was_recording and error is not None:
             self.add_event("exception", type(error).__name__)
         self.stop_recording()
-        finish_began = self._now()
+        self._finish_began = self._now()
         self._status = status
         atexit.unregister(self._finish_at_exit)
         with self.faults.guard("the last rows of the run"):
             self._drain.close()
-        self.finish_s = (self._now() - finish_began) / 1e9
-        if self._ports.memory is not None:
-            self._ports.memory.close()
         with self.faults.guard("the run's status in its manifest"):
             self._run.finish(status, self._identity)
         if self._on_finish is not None and self._identity.rank == 0:
@@ -282,6 +276,12 @@ class Session:
         run = self._run.read()
         locations = [place for place in run.locations if place != own]
         return replace(run, locations=sorted([*locations, self._writer.location]))
+
+    @property
+    def finish_s(self) -> float | None:
+        """Give the seconds since the span ended, up to now; None while it lasts."""
+        began = self._finish_began
+        return None if began is None else (self._now() - began) / 1e9
 
     def flush(self) -> None:
         """Write everything published so far."""

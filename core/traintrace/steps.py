@@ -5,7 +5,7 @@ A capture holds what the journal cannot: counts, memory, logged values, flags. I
 finish a step that is not its own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from traintrace import accounts, facts
@@ -15,17 +15,11 @@ from traintrace.ledger import LedgerRow
 _ALWAYS_MEASURED = (accounts.BATCH_PREP, accounts.OTHER)
 
 
-@dataclass(slots=True)
-class StepMemory:
-    """Memory readings of one step [bytes]; None where there is nothing to read."""
-
-    peak_allocated_bytes: int | None = None
-    peak_reserved_bytes: int | None = None
-    rss_bytes: int | None = None
-
-
 class StepCapture:
     """Facts about the step that is open, until it is completed or aborted.
+
+    A capture is made at every step on the training thread, so what is usual is a class attribute and
+    only what was noted is an instance attribute.
 
     Attributes:
         micro_batches: Micro-batches so far.
@@ -33,37 +27,28 @@ class StepCapture:
         tokens: Tokens without padding. padded_tokens: tokens with it.
         updated: True once an optimizer update was attempted.
         update_skipped: True or False where it is known whether the update was skipped, else None.
+        peak_allocated_bytes: Peak of the device's allocator, None without one. peak_reserved_bytes:
+            the same for reserved memory. rss_bytes: resident memory of the process, filled in by the
+            drain.
         scalars: Logged (name, value) pairs; a value may be an object that resolves later.
     """
 
-    __slots__ = (
-        "_end",
-        "epoch",
-        "flags",
-        "framework_step",
-        "memory",
-        "micro_batches",
-        "padded_tokens",
-        "samples",
-        "scalars",
-        "tokens",
-        "update_skipped",
-        "updated",
-    )
+    micro_batches: int = 0
+    samples: int | None = None
+    tokens: int | None = None
+    padded_tokens: int | None = None
+    epoch: int | None = None
+    framework_step: int | None = None
+    flags: int = 0
+    updated: bool = False
+    update_skipped: bool | None = None
+    peak_allocated_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    rss_bytes: int | None = None
+    scalars: Sequence[tuple[str, object]] = ()
 
     def __init__(self, end: "Callable[[StepCapture, bool], None]") -> None:
         self._end: Callable[[StepCapture, bool], None] | None = end
-        self.micro_batches = 0
-        self.samples: int | None = None
-        self.tokens: int | None = None
-        self.padded_tokens: int | None = None
-        self.epoch: int | None = None
-        self.framework_step: int | None = None
-        self.flags = 0
-        self.updated = False
-        self.update_skipped: bool | None = None
-        self.memory = StepMemory()
-        self.scalars: list[tuple[str, object]] = []
 
     @property
     def ended(self) -> bool:
@@ -93,6 +78,12 @@ class StepCapture:
             self.tokens = (self.tokens or 0) + tokens
         if padded_tokens is not None:
             self.padded_tokens = (self.padded_tokens or 0) + padded_tokens
+
+    def log(self, name: str, value: object) -> None:
+        """Note one logged value."""
+        if not isinstance(self.scalars, list):
+            self.scalars = []
+        self.scalars.append((name, value))
 
     def complete(self) -> bool:
         """End the step here and publish it; False if it had ended already."""
@@ -153,9 +144,9 @@ def _step_row(step: int, row: LedgerRow, offset_ns: int) -> facts.StepRow:
         account_ns=_measured(row),
         calls={name: row.calls[accounts.number_of(name)] for name in accounts.PHASES},
         device_ns={},
-        peak_allocated_bytes=capture.memory.peak_allocated_bytes,
-        peak_reserved_bytes=capture.memory.peak_reserved_bytes,
-        rss_bytes=capture.memory.rss_bytes,
+        peak_allocated_bytes=capture.peak_allocated_bytes,
+        peak_reserved_bytes=capture.peak_reserved_bytes,
+        rss_bytes=capture.rss_bytes,
         flags=flags,
     )
 

@@ -4,7 +4,7 @@ An object goes around the iterable, not a generator: it can be iterated again ea
 user's loader and its iterator stay what they are.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from threading import get_ident
 from typing import Any, Generic, TypeVar, cast
 
@@ -37,6 +37,20 @@ class Epochs:
         self.has_batch = False
 
 
+class Boundary:
+    """Where the steps of a loop end.
+
+    Attributes:
+        automatic: A step ends where the first batch after an update is requested. False once the
+            user marks steps.
+    """
+
+    __slots__ = ("automatic",)
+
+    def __init__(self) -> None:
+        self.automatic = True
+
+
 class TracedBatches(Generic[Batch]):
     """The user's iterable, with its waits charged; other attributes are the iterable's own."""
 
@@ -45,12 +59,12 @@ class TracedBatches(Generic[Batch]):
         batches: Iterable[Batch],
         session: Session,
         epochs: Epochs,
-        on_request: Callable[[], None],
+        boundary: Boundary,
     ) -> None:
         self._batches = batches
         self._session = session
         self._epochs = epochs
-        self._on_request = on_request
+        self._boundary = boundary
 
     def __iter__(self) -> Iterator[Batch]:
         session = self._session
@@ -62,7 +76,7 @@ class TracedBatches(Generic[Batch]):
             iterator = iter(self._batches)
         finally:
             session.journal.write(~EPOCH_BOUNDARY)
-        return _TracedIterator(iterator, session, self._epochs, self._on_request)
+        return _TracedIterator(iterator, session, self._epochs, self._boundary)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._batches, name)
@@ -79,15 +93,16 @@ def trace_batches(
     batches: Iterable[Batch],
     session: Session,
     epochs: Epochs,
-    on_request: Callable[[], None],
+    boundary: Boundary,
 ) -> TracedBatches[Batch]:
-    """Wrap `batches`; `on_request` is called just before each batch is requested."""
+    """Wrap `batches`; all loaders of one loop share `epochs` and `boundary`."""
     kind = SizedTracedBatches if hasattr(batches, "__len__") else TracedBatches
-    return kind(batches, session, epochs, on_request)
+    return kind(batches, session, epochs, boundary)
 
 
 class _TracedIterator(Iterator[Batch]):
     __slots__ = (
+        "_boundary",
         "_enter",
         "_epochs",
         "_exhausted",
@@ -95,7 +110,6 @@ class _TracedIterator(Iterator[Batch]):
         "_iterator",
         "_journal",
         "_leave",
-        "_on_request",
         "_session",
     )
 
@@ -104,13 +118,13 @@ class _TracedIterator(Iterator[Batch]):
         iterator: Iterator[Batch],
         session: Session,
         epochs: Epochs,
-        on_request: Callable[[], None],
+        boundary: Boundary,
     ) -> None:
         journal = session.journal
         self._iterator = iterator
         self._session = session
         self._journal = journal
-        self._on_request = on_request
+        self._boundary = boundary
         self._epochs = epochs
         self._first = True
         self._enter = journal.bounded_marker(INPUT_WAIT)
@@ -120,7 +134,12 @@ class _TracedIterator(Iterator[Batch]):
     def __next__(self) -> Batch:
         if get_ident() != self._journal.owner:
             return next(self._iterator)
-        self._on_request()
+        session = self._session
+        if not session.capture.micro_batches:
+            if session.open_memory is not None:
+                session.open_memory()
+        elif session.capture.updated and self._boundary.automatic:
+            session.capture.complete()
         self._enter()
         try:
             batch = next(self._iterator)
@@ -129,17 +148,17 @@ class _TracedIterator(Iterator[Batch]):
             raise
         finally:
             self._leave()
-        self._count(batch)
-        return batch
-
-    def _count(self, batch: Batch) -> None:
-        capture = self._session.capture
+        capture = session.capture
+        capture.micro_batches += 1
         capture.epoch = self._epochs.epoch
-        self._epochs.has_batch = True
         if self._first:
-            capture.flags |= EPOCH_FIRST
             self._first = False
+            self._epochs.has_batch = True
+            capture.flags |= EPOCH_FIRST
         try:
-            capture.add_batch(*batch_sizes(batch))
+            samples, tokens, padded_tokens = batch_sizes(batch)
+            if samples is not None:
+                capture.count(samples, tokens, padded_tokens)
         except Exception as error:  # noqa: BLE001 - an odd batch type costs its own size, no more
-            self._session.faults.fault(error, "the size of a batch")
+            session.faults.fault(error, "the size of a batch")
+        return batch

@@ -22,6 +22,9 @@ class BatchSizes(NamedTuple):
 
 def batch_sizes(batch: Any) -> BatchSizes:
     """Give the sizes of a tensor, or of a tuple, list, mapping or HF batch of tensors."""
+    kind = type(batch)
+    if (kind is tuple or kind is list) and batch and type(batch[0]) is torch.Tensor:
+        return BatchSizes(batch[0].shape[0] if batch[0].dim() else None)  # the usual case, fast
     if isinstance(batch, Mapping):
         ids, mask = batch.get("input_ids"), batch.get("attention_mask")
         padded = ids.numel() if isinstance(ids, torch.Tensor) else None

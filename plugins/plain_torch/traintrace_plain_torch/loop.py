@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import nn
 
@@ -22,7 +22,7 @@ from traintrace import accounts, log, region
 from traintrace.faults import FaultReporter
 from traintrace.journal import OPEN, SWITCH
 from traintrace.options import LevelOption, TraceOptions
-from traintrace.pytorch.batches import Epochs, trace_batches
+from traintrace.pytorch.batches import Boundary, Epochs, trace_batches
 from traintrace.pytorch.setup import describe_loader
 from traintrace.registry import REGISTRY
 from traintrace.session import Session, status_of
@@ -92,6 +92,7 @@ class Tracer:
         self._step: _Step | None = None
         self._marks: dict[str, Callable[[], None]] = {}
         self._epochs = Epochs()
+        self._boundary = Boundary()
 
     # -- the span --------------------------------------------------------------------------------
 
@@ -105,7 +106,7 @@ class Tracer:
             return self
         with faults.guard("the whole trace"):
             session = open_session(self._model, self._optimizer, self._options)
-            self._step = _Step(session, awaits_update=self._optimizer is not None)
+            self._step = _Step(session, self._boundary, awaits_update=self._optimizer is not None)
             self._marks = {
                 phase: session.journal.marker(SWITCH + accounts.number_of(phase))
                 for phase in (*accounts.PHASES, "clip", "communication", "other")
@@ -123,7 +124,7 @@ class Tracer:
         if session is None or session.finished:
             return
         with session.faults.guard("the end of the run"):
-            if session.capture.updated and self._step is not None and not self._step.is_used:
+            if session.capture.updated and self._boundary.automatic:
                 session.capture.complete()
             session.finish(status_of(error), error)
 
@@ -153,14 +154,7 @@ class Tracer:
         with session.faults.guard("the loader's configuration"):
             loader_setup, batch_size = describe_loader(loader)
             session.setup = replace(session.setup, loader=loader_setup, batch_size=batch_size)
-        return trace_batches(loader, session, self._epochs, self._on_request)
-
-    def _on_request(self) -> None:
-        session, step = cast("Session", self._session), cast("_Step", self._step)
-        if session.capture.updated and not step.is_used:
-            session.capture.complete()
-        if session.capture.micro_batches == 0:
-            session.open_memory()
+        return trace_batches(loader, session, self._epochs, self._boundary)
 
     def step(self) -> AbstractContextManager[None]:
         """Mark one step (or one micro-batch of it); it ends at the block's exit if there was an update."""
@@ -231,26 +225,23 @@ class Tracer:
 
 
 class _Step:
-    """One `step()` block; the same object serves every step.
+    """One `step()` block; the same object serves every step."""
 
-    Attributes:
-        is_used: True once the user marked a step; boundaries are then the user's.
-    """
+    __slots__ = ("_awaits_update", "_boundary", "_open", "_patience", "_session")
 
-    __slots__ = ("_awaits_update", "_open", "_patience", "_session", "is_used")
-
-    def __init__(self, session: Session, awaits_update: bool) -> None:
+    def __init__(self, session: Session, boundary: Boundary, awaits_update: bool) -> None:
         self._session = session
+        self._boundary = boundary
         self._awaits_update = awaits_update
         self._patience = _PATIENCE_BLOCKS
         self._open = session.journal.marker(OPEN)
-        self.is_used = False
 
     def __enter__(self) -> None:
         session = self._session
-        self.is_used = True
+        self._boundary.automatic = False
         if not session.capture.micro_batches and session.recording:
-            session.open_memory()
+            if session.open_memory is not None:
+                session.open_memory()
             self._open()
 
     def __exit__(

@@ -53,6 +53,8 @@ def _install(session: Session, model: nn.Module | None, optimizer: Any) -> None:
     | scaler.step(optimizer)              | an update was attempted, maybe skipped   |
     | tensor.to(device), tensor.cuda()    | h2d                                      |
     """
+    if model is None and optimizer is None:
+        return  # nothing to follow: the user marks phases and steps
     phases = session.level != "step"
     hooks = [trace_optimizers(session, charge=phases)]
     if not phases:
@@ -87,4 +89,4 @@ def _transfer_hooks(session: Session) -> list[Any]:
 def _report(run: Run, print_report: bool) -> None:
     from traintrace_reporting.finish import finish_run
 
-    finish_run(run, print_report=print_report)
+    finish_run(run, print_report=print_report, stream=None)

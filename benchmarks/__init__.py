@@ -1,0 +1,1 @@
+"""Measurements of what tracing costs; figures and method are in README.md beside this file."""

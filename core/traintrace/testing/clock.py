@@ -1,0 +1,25 @@
+"""A monotonic clock that moves when it is told to."""
+
+
+class FakeClock:
+    """Stands in for `time.perf_counter_ns`.
+
+    Attributes:
+        moment: What the clock shows [ns].
+    """
+
+    def __init__(self, moment: int = 1_000_000) -> None:
+        self.moment = moment
+
+    def __call__(self) -> int:
+        return self.moment
+
+    def advance(self, ns: int) -> None:
+        """Let `ns` nanoseconds pass.
+
+        Raises:
+            ValueError: `ns` is negative; a monotonic clock never goes back.
+        """
+        if ns < 0:
+            raise ValueError(f"cannot advance by {ns} ns")
+        self.moment += ns

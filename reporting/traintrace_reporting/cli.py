@@ -1,0 +1,128 @@
+"""The `traintrace` command. Its help loads neither the analysis nor NumPy nor Rich."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from traintrace.errors import TraintraceError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+EXIT_CODES = "Exit codes: 0 done; 1 a file cannot be read, and the message names it; 2 wrong usage."
+
+
+class _Commands(click.Group):
+    """A group that prints the errors meant for people as one sentence, and ends with code 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except TraintraceError as error:
+            raise click.ClickException(str(error)) from error
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if not asked or ctx.resilient_parsing:
+        return
+    from importlib import metadata
+
+    try:
+        version = metadata.version("traintrace-reporting")
+    except metadata.PackageNotFoundError:
+        version = "from a source tree"
+    click.echo(f"traintrace {version}")
+    ctx.exit()
+
+
+@click.group(cls=_Commands, epilog=EXIT_CODES)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Print the version and exit.",
+)
+def main() -> None:
+    """Say why a PyTorch training run is slow.
+
+    Example: traintrace report runs/digits
+    """
+
+
+@main.command(epilog=EXIT_CODES)
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("--width", type=click.IntRange(40, 400), help="Columns of the report.")
+@click.option("--no-color", is_flag=True, help="Print without colours.")
+def report(path: Path, as_json: bool, width: int | None, no_color: bool) -> None:
+    """Print the report of a run.
+
+    PATH is a run folder or a final_summary.json. A folder's missing report files are made.
+
+    Example: traintrace report runs/digits --width 100
+    """
+    from traintrace_reporting.finish import read_or_make
+
+    summary = read_or_make(path)
+    if as_json:
+        _print_json(summary)
+        return
+    from traintrace_reporting.terminal import print_report
+
+    print_report(summary, file=sys.stdout, width=width, color=not no_color)
+
+
+@main.command("list", epilog=EXIT_CODES)
+@click.argument("run_dir", type=click.Path(path_type=Path), default="runs")
+@click.option("--json", "as_json", is_flag=True, help="Print the runs as JSON.")
+def list_(run_dir: Path, as_json: bool) -> None:
+    """List the runs in RUN_DIR (default: runs), oldest first.
+
+    Example: traintrace list runs
+    """
+    from traintrace_reporting import listing
+
+    runs = listing.list_runs(run_dir)
+    if as_json:
+        _print_json(runs)
+    elif runs:
+        _print(listing.render(runs))
+    else:
+        click.echo(f"No runs in {run_dir}.")
+
+
+@main.command(epilog=EXIT_CODES)
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@click.option("--thresholds", is_flag=True, help="Add the limits that findings rest on.")
+def doctor(as_json: bool, thresholds: bool) -> None:
+    """Show versions, plugins, clock and the price of a mark.
+
+    Example: traintrace doctor --thresholds
+    """
+    from traintrace_reporting.doctor import examine, render
+
+    found = examine(thresholds=thresholds)
+    if as_json:
+        _print_json(found)
+    else:
+        _print(render(found))
+
+
+def _print(page: "RenderableType") -> None:
+    from traintrace_reporting.format import encodable
+    from traintrace_reporting.terminal import console_for
+
+    console = console_for(sys.stdout)
+    with console.capture() as captured:
+        console.print(page)
+    click.echo(encodable(captured.get(), console.encoding), nl=False)
+
+
+def _print_json(content: object) -> None:
+    click.echo(json.dumps(content, indent=2, allow_nan=False))

@@ -1,0 +1,155 @@
+"""From a run folder to its report: read, analyse, summarise, write, print.
+
+Plugins import this when a run ends and not before: it brings the analysis and the drawing.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from traintrace import Run, atomic, open_run
+from traintrace.errors import NewerSchemaError, RunReadError
+from traintrace.faults import FaultReporter
+from traintrace_reporting.format import dig
+
+JSON_NAME: Final = "final_summary.json"
+TEXT_NAME: Final = "final_summary.txt"
+READS_UP_TO: Final = (0, 1)
+
+
+class Summary(dict[str, Any]):
+    """What `final_summary.json` holds, as a dictionary."""
+
+    def flat(self) -> dict[str, float]:
+        """Give the numbers for an experiment tracker: `traintrace/step_time/median_ms`, ..."""
+        from traintrace_reporting.summary import flatten
+
+        return dict(flatten(self))
+
+
+def finish_run(run: Run | Path, *, print_report: bool, stream: TextIO | None) -> Summary:
+    """Make the report of a run that has ended: write its files, and print it if asked to.
+
+    A report that cannot be written or printed gives one warning; it does not raise.
+
+    Args:
+        run: The run, or its folder. A run whose disk failed has its rows in memory only.
+        print_report: Print the report too.
+        stream: Where to print; None for standard error.
+
+    Raises:
+        RunReadError: The run cannot be read.
+    """
+    faults = FaultReporter()
+    summary = summarise_run(run)
+    write_report(run if isinstance(run, Path) else run.folder, summary, faults)
+    if print_report:
+        _print(summary, stream or sys.stderr, faults)
+    return summary
+
+
+def summarise_run(run: Run | Path) -> Summary:
+    """Read, analyse and summarise a run, or the run in a folder; writes nothing.
+
+    Raises:
+        RunReadError: The run cannot be read.
+    """
+    # A wrong path fails here, before NumPy is loaded.
+    opened = open_run(run) if isinstance(run, Path) else run
+    from traintrace_analysis import REQUIRED_COLUMNS, analyse
+    from traintrace_reporting.summary import summarise
+
+    facts = opened.facts(REQUIRED_COLUMNS)
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return Summary(summarise(facts, analyse(facts), generated_at=now))
+
+
+def read_or_make(path: Path) -> Summary:
+    """Give the summary of a run folder or of a summary file; make and write what a folder lacks.
+
+    A run that is still running is summarised as it stands, and nothing is written.
+
+    Raises:
+        RunReadError: Neither a summary nor a run can be read; the message names the file.
+    """
+    if not path.is_dir():
+        return read_summary(path)
+    faults = FaultReporter()
+    try:
+        summary = read_summary(path / JSON_NAME)
+    except NewerSchemaError:
+        raise
+    except RunReadError:
+        summary = summarise_run(path)
+    else:
+        if summary["run"]["status"] == "running":
+            summary = summarise_run(path)
+        elif (path / TEXT_NAME).exists():
+            return summary
+    if summary["run"]["status"] != "running":
+        write_report(path, summary, faults)
+    return summary
+
+
+def read_summary(path: Path) -> Summary:
+    """Read a summary file and check it.
+
+    Raises:
+        RunReadError: The file is missing, is no JSON, or is no summary; the message says which.
+        NewerSchemaError: It was written by a newer traintrace.
+    """
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise RunReadError(f"{path}: no such file or folder") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunReadError(f"{path}: cannot be read as JSON ({error})") from error
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if not isinstance(version, str):
+        raise RunReadError(f"{path}: not a traintrace summary (it has no schema_version)")
+    if _numbers(version) > READS_UP_TO:
+        raise NewerSchemaError(
+            f"{path}: written with schema {version}, newer than this traintrace reads; "
+            "upgrade traintrace-reporting"
+        )
+    if not isinstance(dig(content, "run", "status"), str) or not dig(content, "verdict"):
+        raise RunReadError(f"{path}: damaged (it has no run status or no verdict)")
+    return Summary(content)
+
+
+def write_report(folder: Path, summary: Summary, faults: FaultReporter) -> None:
+    """Write `final_summary.json` and `final_summary.txt`, each whole or not at all.
+
+    Afterwards the summary's artifacts name them; they name nothing if that failed.
+    """
+    from traintrace_reporting.text import render_text
+
+    summary["artifacts"] = {"json": JSON_NAME, "text": TEXT_NAME}
+    try:
+        content = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False)
+        atomic.write_text(folder / JSON_NAME, content + "\n")
+        atomic.write_text(folder / TEXT_NAME, render_text(summary))
+    except OSError as error:
+        summary["artifacts"] = {}
+        faults.warn(
+            f"the report of {folder} could not be written ({error}); "
+            f"`traintrace report {folder}` makes it again"
+        )
+
+
+def _print(summary: Mapping[str, Any], stream: TextIO, faults: FaultReporter) -> None:
+    from traintrace_reporting.terminal import print_report
+
+    try:
+        print_report(summary, file=stream)
+        stream.flush()
+    # ValueError: the stream is closed.
+    except (OSError, ValueError) as error:
+        faults.warn(f"the report could not be printed ({error})")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())

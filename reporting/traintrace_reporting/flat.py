@@ -1,0 +1,46 @@
+"""The flat projection of a summary that experiment trackers take."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def flatten(summary: Mapping[str, Any]) -> dict[str, float]:
+    """Give the numbers that a tracker wants, by slash-separated name; unknown ones are left out.
+
+    `traintrace/duration_s`, `traintrace/steps`;
+    `traintrace/throughput/{steps_per_s,samples_per_s,tokens_per_s}` (round trip) and the same with
+    `_in_step`; `traintrace/step_time/{mean,median,p95,p99}_ms`; for every other metric
+    `traintrace/{metric}/{mean_ms,median_ms,share}`; `traintrace/wall/{account or group}_share`;
+    `traintrace/verdict/{confidence,cost_s,speedup}`; `traintrace/overhead/{per_step_us,share}`;
+    `traintrace/memory/{rss_max_bytes,peak_allocated_max_bytes,peak_reserved_max_bytes}`.
+    """
+    wanted: dict[str, object] = {
+        "duration_s": summary["run"]["duration_s"],
+        "steps": summary["counts"]["steps"],
+    }
+    for name, rate in summary["throughput"].items():
+        wanted[f"throughput/{name}"] = rate["round_trip"]
+        wanted[f"throughput/{name}_in_step"] = rate["step"]
+    for name, metric in summary["step_time"]["metrics"].items():
+        keys = ("mean", "median", "p95", "p99") if name == "step_time" else ("mean", "median")
+        wanted.update({f"{name}/{key}_ms": metric[key] for key in keys})
+        if name != "step_time":
+            wanted[f"{name}/share"] = metric["share"]
+    wall = summary["wall"]
+    if wall is not None and wall["total_ns"]:
+        for name, ns in {**wall["accounts_ns"], **wall["groups_ns"]}.items():
+            wanted[f"wall/{name}_share"] = ns / wall["total_ns"]
+    verdict, overhead = summary["verdict"], summary["overhead"]
+    wanted["verdict/confidence"] = verdict["confidence"]
+    wanted["verdict/cost_s"] = verdict["cost_s"]
+    wanted["verdict/speedup"] = (verdict["gain"] or {}).get("speedup")
+    wanted["overhead/per_step_us"] = (overhead["per_step_us"] or {}).get("estimate")
+    wanted["overhead/share"] = overhead["share"]
+    for name, reading in (summary["memory"] or {}).items():
+        wanted[f"memory/{name.removesuffix('_bytes')}_max_bytes"] = (reading or {}).get("max")
+    return {
+        f"traintrace/{name}": float(value)
+        for name, value in wanted.items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    }

@@ -1,0 +1,312 @@
+"""Project an analysed run onto the published shape of `final_summary.json`, and check that shape.
+
+Nothing is calculated or diagnosed here: numbers are renamed, and what JSON cannot say (NaN,
+infinities) becomes null.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime, timezone
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from traintrace.errors import RunReadError
+from traintrace.facts import RankFacts, RunFacts, Setup
+from traintrace_analysis import Analysis
+from traintrace_analysis.model import Metric, MetricStatistics, Rate, WallLedger
+from traintrace_reporting.flat import flatten
+from traintrace_reporting.tracer_cost import estimate_overhead
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+
+__all__ = ["SCHEMA_VERSION", "flatten", "summarise", "validate"]
+
+Json: TypeAlias = dict[str, Any]  # nested JSON; every leaf is a str, int, float, bool or None
+
+SCHEMA_VERSION: Final = "0.1"
+
+_NOT_YET: Final = (
+    "system",
+    "process",
+    "ranks",
+    "communication",
+    "efficiency",
+    "convergence",
+    "stages",
+)
+
+
+def summarise(
+    facts: RunFacts, analysis: Analysis, *, generated_at: str | float, overhead: Json | None = None
+) -> Json:
+    """Give the content of `final_summary.json`: every top-level key is always present.
+
+    Args:
+        facts: The run that was analysed.
+        analysis: What `traintrace_analysis.analyse` made of it.
+        generated_at: Moment of writing: ISO 8601, or Unix seconds, which are written as ISO 8601.
+        overhead: Replaces the estimate of the tracer's cost; None estimates it from the run.
+    """
+    chosen = _chosen_rank(facts, analysis)
+    summary: Json = {
+        "schema_version": SCHEMA_VERSION,
+        "generated_at": _moment(generated_at),
+        "tool": {
+            "name": "traintrace",
+            "version": facts.tool_version,
+            "plugin": facts.plugin,
+            "plugin_version": facts.plugin_version,
+        },
+        "run": _run(facts, analysis),
+        "setup": _setup(chosen.setup if chosen is not None else Setup()),
+        "environment": _environment(facts, chosen),
+        "counts": {**asdict(analysis.counts), "steps_unpublished": None},
+        "throughput": {
+            "steps_per_s": _rate(analysis.throughput.steps_per_s),
+            "samples_per_s": _rate(analysis.throughput.samples_per_s),
+            "tokens_per_s": _rate(analysis.throughput.tokens_per_s),
+        },
+        "verdict": asdict(analysis.verdict),
+        "families": {name: asdict(state) for name, state in analysis.families.items()},
+        "findings": [{**asdict(found), "ranks": list(found.ranks)} for found in analysis.findings],
+        "wall": _wall(analysis.wall),
+        "step_time": _step_time(analysis),
+        "statistics": {
+            "unit": "ms",
+            "metrics": {name: _statistics(one) for name, one in analysis.statistics.items()},
+        },
+        "series": {name: list(points) for name, points in asdict(analysis.series).items()},
+        "memory": _memory(analysis),
+        **dict.fromkeys(_NOT_YET),
+        "guard": None,
+        "overhead": overhead or estimate_overhead(chosen, analysis),
+        "coverage": {
+            **{name: asdict(one) for name, one in analysis.coverage.items()},
+            "guard": {
+                "state": "not_measured",
+                "ranks_measured": 0,
+                "steps_measured": 0,
+                "reason": "The run was not started under a guard.",
+            },
+        },
+        "warnings": list(analysis.warnings),
+        "artifacts": {},
+    }
+    strict = _strict(summary)
+    assert isinstance(strict, dict)
+    return strict
+
+
+def validate(summary: object) -> None:
+    """Check a summary against the published schema.
+
+    Raises:
+        RunReadError: It does not fit; the message names the first place and what is wrong there.
+    """
+    from jsonschema.exceptions import best_match  # here, since a run that ends needs none of it
+
+    error = best_match(_validator().iter_errors(cast(Json, summary)))
+    if error is not None:
+        place = "/".join(str(part) for part in error.absolute_path) or "the top level"
+        problem = " ".join(error.message.split())
+        shown = problem if len(problem) <= 200 else problem[:200] + "..."
+        raise RunReadError(f"not a valid summary: at {place}: {shown}")
+
+
+@cache
+def _validator() -> "Draft202012Validator":
+    from jsonschema import Draft202012Validator
+
+    text = files("traintrace_reporting").joinpath("schema/final_summary.schema.json")
+    return Draft202012Validator(json.loads(text.read_text(encoding="utf-8")))
+
+
+def _moment(at: str | float) -> str:
+    if isinstance(at, str):
+        return at
+    return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="seconds")
+
+
+def _chosen_rank(facts: RunFacts, analysis: Analysis) -> RankFacts | None:
+    wanted = (analysis.representative_rank, analysis.window.attempt)
+    return next((rank for rank in facts.ranks if (rank.rank, rank.attempt) == wanted), None)
+
+
+def _run(facts: RunFacts, analysis: Analysis) -> Json:
+    return {
+        "name": facts.name,
+        "id": facts.id,
+        "status": facts.status,
+        "exit_code": facts.exit_code,
+        "telemetry_status": _telemetry_status(analysis),
+        "framework": facts.framework,
+        "framework_version": facts.framework_version,
+        "started_at": facts.started_at,
+        "duration_s": facts.duration_s,
+        "world_size": facts.world_size,
+        "ranks_seen": sorted({rank.rank for rank in facts.ranks}),
+        "nodes": {
+            "expected": facts.nodes_expected,
+            "seen": len({rank.node for rank in facts.ranks}),
+        },
+        "attempts": [asdict(attempt) for attempt in analysis.attempts],
+    }
+
+
+def _telemetry_status(analysis: Analysis) -> str:
+    """Say how complete the record is: "complete", "partial" or "none"."""
+    window = analysis.window
+    if not window.ranks:
+        return "none"
+    lost = analysis.counts.dropped_rows or len(window.ranks) < len(window.expected_ranks)
+    return "partial" if lost else "complete"
+
+
+def _setup(setup: Setup) -> Json:
+    return {
+        "strategy": setup.strategy,
+        "device": {
+            "kind": setup.device_kind,
+            "name": setup.device_name,
+            "count": setup.device_count,
+        },
+        "precision": setup.precision,
+        "compiled": setup.compiled,
+        "accumulation": setup.accumulation,
+        "batch_size": setup.batch_size,
+        "loader": asdict(setup.loader),
+        "cpu_count": setup.cpu_count,
+        "omp_threads": setup.omp_threads,
+        "parameter_count": setup.parameter_count,
+    }
+
+
+def _environment(facts: RunFacts, chosen: RankFacts | None) -> Json:
+    environment = facts.environment
+    versions: Json = {
+        "python": environment.python,
+        "torch": environment.torch,
+        "cuda": environment.cuda,
+        "driver": environment.driver,
+        "packages": dict(environment.packages),
+    }
+    return {
+        **versions,
+        "git": {"commit": environment.git_commit, "dirty": environment.git_dirty},
+        "seeds": dict(environment.seeds),
+        "fingerprint": _fingerprint(facts, versions, chosen),
+    }
+
+
+def _fingerprint(facts: RunFacts, versions: Json, chosen: RankFacts | None) -> str:
+    """Hash what must agree for two runs' times to compare; code and seeds are left out on purpose."""
+    matter = {
+        **versions,
+        "framework": [facts.framework, facts.framework_version],
+        "world_size": facts.world_size,
+        "nodes": facts.nodes_expected,
+        "setup": _setup(chosen.setup) if chosen is not None else None,
+    }
+    return hashlib.sha256(json.dumps(matter, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _rate(rate: Rate) -> Json:
+    return {"step": rate.step, "round_trip": rate.round_trip}
+
+
+def _wall(wall: WallLedger | None) -> Json | None:
+    if wall is None:
+        return None
+    return {
+        "clock": "host",
+        "rank": wall.rank,
+        "attempt": wall.attempt,
+        "total_ns": wall.total_ns,
+        "accounts_ns": dict(wall.accounts_ns),
+        "groups_ns": dict(wall.groups_ns),
+        "by_rank": {str(rank): dict(accounts) for rank, accounts in wall.by_rank.items()},
+    }
+
+
+def _step_time(analysis: Analysis) -> Json:
+    window = analysis.window
+    steps = window.steps
+    return {
+        "unit": "ms",
+        "clock": window.clock,
+        "window": {
+            "start_step": int(steps[0]) if len(steps) else None,
+            "end_step": int(steps[-1]) if len(steps) else None,
+            "steps": len(steps),
+            "warmup_steps": window.warmup_steps,
+            "warmup_ms": analysis.warmup_ms,
+        },
+        "metrics": {name: _metric(metric) for name, metric in analysis.metrics.items()},
+    }
+
+
+def _metric(metric: Metric) -> Json:
+    return {
+        "clock": metric.clock,
+        "mean": metric.mean_ms,
+        "std": metric.std_ms,
+        "median": metric.median_ms,
+        "p95": metric.p95_ms,
+        "p99": metric.p99_ms,
+        "min": metric.min_ms,
+        "max": metric.max_ms,
+        "share": metric.share,
+        "by_rank": {str(rank): mean for rank, mean in metric.by_rank.items()},
+        "worst": metric.worst_ms,
+        "worst_rank": metric.worst_rank,
+        "representative_rank": metric.representative_rank,
+        "skew": metric.skew,
+        "host_mean": metric.host_mean_ms,
+        "device_mean": metric.device_mean_ms,
+        "n": metric.n,
+        "ranks_measured": metric.ranks_measured,
+    }
+
+
+def _statistics(one: MetricStatistics) -> Json:
+    return {
+        "rank": one.rank,
+        "log_mean": one.log_mean,
+        "log_sd": one.log_sd,
+        "tau": one.tau,
+        "n_effective": one.n_effective,
+        "block_steps": one.block_steps,
+        "block_means": list(one.block_means_ms),
+    }
+
+
+def _memory(analysis: Analysis) -> Json | None:
+    memory = analysis.memory
+    if memory is None:
+        return None
+    rss = {"max": memory.rss_max_bytes, "last": memory.rss_last_bytes}
+    return {
+        "rss_bytes": rss if memory.rss_max_bytes is not None else None,
+        "peak_allocated_bytes": _peak(memory.peak_allocated_max_bytes),
+        "peak_reserved_bytes": _peak(memory.peak_reserved_max_bytes),
+    }
+
+
+def _peak(most: int | None) -> Json | None:
+    return None if most is None else {"max": most}
+
+
+def _strict(value: object) -> object:
+    """Turn mappings and sequences into JSON's own, and numbers that JSON cannot say into None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return value

@@ -1,0 +1,162 @@
+"""The command: its exit codes, its one-sentence errors, and what it does not import."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from traintrace.facts import Environment
+from traintrace.runfolder import Manifest
+from traintrace_reporting.cli import main
+
+Summary = dict[str, Any]
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def summary_file(tmp_path: Path, input_bound: Summary) -> Path:
+    path = tmp_path / "final_summary.json"
+    path.write_text(json.dumps(input_bound), "utf-8")
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path: Path, input_bound: Summary) -> Path:
+    """A folder with a completed run that has a summary, and a failed one that has none."""
+    for started_at, name, status in ((1.0, "digits", "completed"), (2.0, "[red]boo", "failed")):
+        folder = tmp_path / f"run-{status}"
+        folder.mkdir()
+        Manifest(
+            name=name,
+            id="5f",
+            status=status,  # type: ignore[arg-type]  # a literal that mypy has widened
+            exit_code=None,
+            plugin="plain_torch",
+            plugin_version="0.1.0",
+            framework="torch",
+            framework_version="2.13.0",
+            tool_version="0.1.0",
+            started_at=started_at,
+            ended_at=None,
+            world_size=1,
+            nodes=1,
+            environment=Environment(python="3.11.9"),
+            folder=folder,
+        ).write()
+    (tmp_path / "run-completed" / "final_summary.json").write_text(json.dumps(input_bound), "utf-8")
+    return tmp_path
+
+
+def test_report_prints_a_summary_file_on_standard_output(summary_file: Path) -> None:
+    result = run("report", summary_file)
+    assert result.exit_code == 0
+    assert "INPUT_BOUND" in result.stdout
+    assert result.stderr == ""
+
+
+def test_report_prints_a_folder_that_holds_a_summary(summary_file: Path) -> None:
+    assert "INPUT_BOUND" in run("report", summary_file.parent).stdout
+
+
+def test_report_as_json_gives_the_summary_back(summary_file: Path, input_bound: Summary) -> None:
+    assert json.loads(run("report", summary_file, "--json").stdout) == input_bound
+
+
+def test_report_keeps_to_the_width(summary_file: Path) -> None:
+    narrow, wide = (
+        run("report", summary_file, "--width", "60"),
+        run("report", summary_file, "--width", "100"),
+    )
+    assert max(map(len, narrow.stdout.splitlines())) == 60
+    assert max(map(len, wide.stdout.splitlines())) == 100
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema_version": "9.0"}'])
+def test_a_bad_summary_file_ends_with_code_1_and_its_name(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(content, "utf-8")
+    assert_one_clear_sentence(run("report", path), path)
+
+
+def test_a_missing_file_ends_with_code_1_and_its_name(tmp_path: Path) -> None:
+    assert_one_clear_sentence(run("report", tmp_path / "absent"), tmp_path / "absent")
+
+
+def test_a_folder_without_a_run_ends_with_code_1_and_its_name(tmp_path: Path) -> None:
+    assert_one_clear_sentence(run("report", tmp_path), tmp_path)
+
+
+def test_listing_a_missing_folder_ends_with_code_1_and_its_name(tmp_path: Path) -> None:
+    assert_one_clear_sentence(run("list", tmp_path / "absent"), tmp_path / "absent")
+
+
+def assert_one_clear_sentence(result: Result, path: Path) -> None:
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert str(path) in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["report"], ["report", "x", "--width", "many"], ["report", "x", "--width", "5"], ["dance"]],
+)
+def test_wrong_usage_ends_with_code_2(arguments: list[str]) -> None:
+    assert run(*arguments).exit_code == 2
+
+
+@pytest.mark.parametrize("command", [[], ["report"], ["list"], ["doctor"]])
+def test_every_help_has_an_example_and_the_exit_codes(command: list[str]) -> None:
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    assert "Example: traintrace" in result.stdout
+    assert "Exit codes: 0 done; 1 " in result.stdout
+
+
+def test_list_shows_each_run_with_its_verdict(runs: Path) -> None:
+    lines = run("list", runs).stdout.splitlines()
+    assert [line.split()[:2] for line in lines[1:]] == [
+        ["run-completed", "completed"],
+        ["run-failed", "failed"],
+    ]
+    assert lines[1].split()[-3:] == ["900", "10.4", "INPUT_BOUND"]
+    assert lines[2].split()[-3:] == ["-", "-", "-"]
+    assert max(map(len, lines)) <= 80
+
+
+def test_list_as_json_has_null_where_nothing_is_known(runs: Path) -> None:
+    first, second = json.loads(run("list", runs, "--json").stdout)
+    assert (first["name"], first["steps"], first["verdict"]) == ("digits", 900, "INPUT_BOUND")
+    assert first["step_time_median_ms"] == 10.41
+    assert (second["name"], second["status"]) == ("[red]boo", "failed")
+    assert second["steps"] is second["verdict"] is second["step_time_median_ms"] is None
+
+
+def test_list_survives_a_damaged_summary(runs: Path) -> None:
+    (runs / "run-completed" / "final_summary.json").write_text("{", "utf-8")
+    result = run("list", runs)
+    assert result.exit_code == 0
+    assert "INPUT_BOUND" not in result.stdout
+
+
+def test_an_empty_folder_has_no_runs(tmp_path: Path) -> None:
+    assert run("list", tmp_path).stdout == f"No runs in {tmp_path}.\n"
+
+
+def test_version_is_printed() -> None:
+    assert run("--version").stdout.startswith("traintrace ")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    heavy = {"numpy", "rich", "torch", "jsonschema", "traintrace_analysis", "importlib.metadata"}
+    code = f"import sys, traintrace_reporting.cli; print(sorted({heavy!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

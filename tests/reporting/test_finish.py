@@ -1,0 +1,182 @@
+"""A run's end: both files whole, one warning at most, and the report printed whatever happens."""
+
+import io
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traintrace import NewerSchemaError, RunReadError, TraintraceWarning
+from traintrace.facts import Environment
+from traintrace.runfolder import Manifest
+from traintrace_reporting import finish
+from traintrace_reporting.finish import Summary, finish_run, read_or_make, read_summary
+from traintrace_reporting.summary import validate
+from traintrace_reporting.text import render_text
+
+
+@pytest.fixture
+def analysed(monkeypatch: pytest.MonkeyPatch, input_bound: dict[str, Any]) -> list[Path]:
+    """Let every folder be analysed as the input-bound sample; give the folders that were."""
+    asked: list[Path] = []
+
+    def summarise(path: Path) -> Summary:
+        asked.append(path)
+        return Summary(input_bound)
+
+    monkeypatch.setattr(finish, "summarise_run", summarise)
+    return asked
+
+
+def test_a_finished_run_leaves_both_files_and_a_printed_report(
+    tmp_path: Path, analysed: list[Path]
+) -> None:
+    page = io.StringIO()
+    summary = finish_run(tmp_path, print_report=True, stream=page)
+    assert json.loads((tmp_path / "final_summary.json").read_text("utf-8")) == summary
+    assert (tmp_path / "final_summary.txt").read_text("utf-8") == render_text(summary)
+    assert "INPUT_BOUND" in page.getvalue()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "final_summary.json",
+        "final_summary.txt",
+    ]
+
+
+def test_the_report_goes_to_standard_error_by_default(
+    tmp_path: Path, analysed: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    finish_run(tmp_path, print_report=True, stream=None)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "INPUT_BOUND" in captured.err
+
+
+def test_nothing_is_printed_unless_asked(
+    tmp_path: Path, analysed: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    finish_run(tmp_path, print_report=False, stream=None)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_full_disk_gives_one_warning_and_the_report_all_the_same(
+    tmp_path: Path, analysed: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    page = io.StringIO()
+    with pytest.warns(TraintraceWarning, match="could not be written") as warned:
+        finish_run(tmp_path, print_report=True, stream=page)
+    assert len(warned) == 1
+    assert "INPUT_BOUND" in page.getvalue()
+    assert "final_summary" not in page.getvalue()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_leaves_the_old_summary_whole(
+    tmp_path: Path, analysed: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "final_summary.json").write_text("old", "utf-8")
+
+    def broken(*_: object) -> None:
+        raise OSError("read-only file system")
+
+    monkeypatch.setattr(os, "replace", broken)
+    with pytest.warns(TraintraceWarning):
+        finish_run(tmp_path, print_report=False, stream=None)
+    assert (tmp_path / "final_summary.json").read_text("utf-8") == "old"
+
+
+def test_a_closed_stream_gives_a_warning_and_not_an_error(
+    tmp_path: Path, analysed: list[Path]
+) -> None:
+    page = io.StringIO()
+    page.close()
+    with pytest.warns(TraintraceWarning, match="could not be printed"):
+        finish_run(tmp_path, print_report=True, stream=page)
+
+
+def test_a_folder_with_both_files_is_read_and_not_analysed(
+    tmp_path: Path, analysed: list[Path], balanced: dict[str, Any]
+) -> None:
+    (tmp_path / "final_summary.json").write_text(json.dumps(balanced), "utf-8")
+    (tmp_path / "final_summary.txt").write_text("kept", "utf-8")
+    assert read_or_make(tmp_path)["verdict"]["kind"] == "BALANCED"
+    assert (tmp_path / "final_summary.txt").read_text("utf-8") == "kept"
+    assert analysed == []
+
+
+def test_a_missing_text_is_made_from_the_summary(
+    tmp_path: Path, analysed: list[Path], balanced: dict[str, Any]
+) -> None:
+    (tmp_path / "final_summary.json").write_text(json.dumps(balanced), "utf-8")
+    read_or_make(tmp_path)
+    assert "BALANCED" in (tmp_path / "final_summary.txt").read_text("utf-8")
+    assert analysed == []
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"schema_version": "0.1", "run": 3}'])
+def test_a_damaged_summary_in_a_folder_is_made_again(
+    tmp_path: Path, analysed: list[Path], content: str
+) -> None:
+    (tmp_path / "final_summary.json").write_text(content, "utf-8")
+    assert read_or_make(tmp_path)["verdict"]["kind"] == "INPUT_BOUND"
+    assert analysed == [tmp_path]
+    assert read_summary(tmp_path / "final_summary.json")
+
+
+def test_a_run_that_still_runs_is_summarised_and_nothing_is_written(
+    tmp_path: Path, analysed: list[Path], input_bound: dict[str, Any]
+) -> None:
+    input_bound["run"]["status"] = "running"
+    assert read_or_make(tmp_path)["run"]["status"] == "running"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_summary_from_the_future_is_refused_and_kept(
+    tmp_path: Path, analysed: list[Path]
+) -> None:
+    path = tmp_path / "final_summary.json"
+    path.write_text('{"schema_version": "0.2"}', "utf-8")
+    with pytest.raises(NewerSchemaError, match=re.escape(str(path))):
+        read_or_make(tmp_path)
+    assert analysed == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[1]", b"{}", b"[" * 200_000])
+def test_a_file_that_is_no_summary_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    with pytest.raises(RunReadError, match=re.escape(str(path))):
+        read_summary(path)
+
+
+def test_a_run_that_was_killed_before_its_first_step_has_a_report(tmp_path: Path) -> None:
+    Manifest(
+        name="digits",
+        id="5f",
+        status="running",
+        exit_code=None,
+        plugin="plain_torch",
+        plugin_version="0.1.0",
+        framework="torch",
+        framework_version="2.13.0",
+        tool_version="0.1.0",
+        started_at=1.0,
+        ended_at=None,
+        world_size=2,
+        nodes=1,
+        environment=Environment(python="3.11.9"),
+        folder=tmp_path,
+    ).write()
+    page = io.StringIO()
+    summary = finish_run(tmp_path, print_report=True, stream=page)
+    validate(summary)
+    assert read_summary(tmp_path / "final_summary.json") == summary
+    assert "Training stopped without a word" in page.getvalue()
+    assert "Every rank left no record." in page.getvalue()
+    assert summary.flat()["traintrace/steps"] == 0

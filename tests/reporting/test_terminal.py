@@ -1,0 +1,280 @@
+"""The report in the terminal: complete, honest about gaps, and never wider than it was asked to be."""
+
+import copy
+import io
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from traintrace_reporting.terminal import print_report
+
+Summary = dict[str, Any]
+Printed = Callable[..., str]
+
+SAMPLES = [
+    "input_bound",
+    "balanced",
+    "one_step",
+    "zero_steps",
+    "failed",
+    "nothing_measured",
+    "many_ranks",
+    "hostile",
+]
+WALL_ROW = re.compile(r"^  \S.* ([\d.:]+)( s| ms)? +(\d+\.\d) %$")
+
+
+def wall_rows(text: str) -> list[str]:
+    lines = text.splitlines()
+    start = next(
+        index for index, line in enumerate(lines) if line.startswith("Where the time went")
+    )
+    return lines[start + 1 : lines.index("", start)]
+
+
+@pytest.fixture(params=SAMPLES)
+def sample(request: pytest.FixtureRequest) -> Summary:
+    summary: Summary = request.getfixturevalue(request.param)
+    return summary
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_no_line_is_wider_than_asked(sample: Summary, printed: Printed, width: int) -> None:
+    for line in printed(sample, width).splitlines():
+        assert cell_len(line) <= width, line
+
+
+def test_nothing_looks_like_a_missing_value(sample: Summary, printed: Printed) -> None:
+    assert not re.search(r"\b(nan|none|null|inf)\b|[{}]", printed(sample), re.IGNORECASE)
+
+
+def test_not_even_nan_in_the_summary_is_printed(input_bound: Summary, printed: Printed) -> None:
+    for metric in input_bound["step_time"]["metrics"].values():
+        metric.update(mean=float("nan"), p95=float("inf"), share=float("nan"))
+    input_bound["overhead"].update(share=float("nan"), setup_s=float("inf"))
+    assert not re.search(r"\b(nan|inf)\b", printed(input_bound), re.IGNORECASE)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_printed_shares_add_to_a_hundred(
+    input_bound: Summary, printed: Printed, width: int
+) -> None:
+    rows = [WALL_ROW.match(row) for row in wall_rows(printed(input_bound, width))[-9:]]
+    tenths = [round(float(row[3]) * 10) for row in rows if row]
+    assert len(tenths) == 9
+    assert sum(tenths) == 1000
+
+
+def test_printed_seconds_add_to_the_wall_time(input_bound: Summary, printed: Printed) -> None:
+    hundredths = [
+        round(float(row[1]) * 100)
+        for line in wall_rows(printed(input_bound))
+        if (row := WALL_ROW.match(line))
+    ]
+    assert sum(hundredths) == round(input_bound["wall"]["total_ns"] / 1e7)
+
+
+def test_accounts_are_sorted_by_time_and_small_ones_share_a_line(
+    input_bound: Summary, printed: Printed
+) -> None:
+    names = [row.split("  ")[1].strip() for row in wall_rows(printed(input_bound))]
+    assert names[:4] == ["input_wait", "backward", "forward", "optimizer"]
+    assert names[-1].startswith("5 smaller accounts")
+    assert "gap" in names
+
+
+def test_a_single_small_account_is_named_rather_than_folded(
+    input_bound: Summary, printed: Printed
+) -> None:
+    input_bound["wall"]["accounts_ns"] = {"forward": 10**9, "gap": 10**6}
+    text = printed(input_bound)
+    assert "smaller account" not in text
+    assert any(row.startswith("  gap ") for row in wall_rows(text))
+
+
+def test_the_verdict_comes_before_everything_else(input_bound: Summary, printed: Printed) -> None:
+    text = printed(input_bound)
+    order = [
+        "INPUT_BOUND",
+        "Training waits for data",
+        "7.26 s of 10.2 s",
+        "confidence 97 %",
+        "3.47x faster",
+    ]
+    order += [
+        "(3.10x to 3.49x, host clock)",
+        "Set num_workers=3",
+        "Where the time went",
+        "One step",
+    ]
+    order += ["Also found", "Throughput", "Set-up", "Tracing cost", "Findings in", "Files"]
+    places = [text.find(part) for part in order]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def test_the_finding_of_the_verdict_is_not_listed_again(
+    input_bound: Summary, printed: Printed
+) -> None:
+    text = printed(input_bound)
+    assert text.count("INPUT_BOUND") == 1
+    assert "EVALUATION_COST" in text
+
+
+def test_what_was_not_measured_says_why(input_bound: Summary, printed: Printed) -> None:
+    assert re.search(r"^  h2d +not measured: no accelerator$", printed(input_bound), re.MULTILINE)
+
+
+def test_a_measured_zero_is_printed_as_zero(input_bound: Summary, printed: Printed) -> None:
+    input_bound["step_time"]["metrics"]["h2d"] = {
+        "median": 0.0,
+        "mean": 0.0,
+        "p95": 0.0,
+        "share": 0.0,
+    }
+    assert re.search(r"^  h2d +0 +0 +0 +0\.0 %$", printed(input_bound), re.MULTILINE)
+
+
+def test_a_time_too_small_for_the_table_is_not_printed_as_zero(
+    input_bound: Summary, printed: Printed
+) -> None:
+    input_bound["step_time"]["metrics"]["h2d"] = {
+        "median": 0.0004,
+        "mean": 0.0,
+        "p95": 0.0,
+        "share": 0.00004,
+    }
+    assert re.search(r"^  h2d +<0\.01 +0 +0 +<0\.01 %$", printed(input_bound), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ("failed", "Training failed after 411 completed steps, exit code 1."),
+        ("interrupted", "Training was interrupted after 411 completed steps, exit code 1."),
+        ("lost", "Training stopped without a word"),
+        ("running", "This run has not ended"),
+    ],
+)
+def test_a_run_that_did_not_complete_says_so(
+    failed: Summary, printed: Printed, status: str, told: str
+) -> None:
+    failed["run"]["status"] = status
+    text = printed(failed, 120)
+    assert text.splitlines()[0].endswith(status)
+    assert told in text
+
+
+def test_a_completed_run_says_nothing_of_its_ending(input_bound: Summary, printed: Printed) -> None:
+    assert "exit code" not in printed(input_bound)
+
+
+def test_a_run_without_steps_has_a_verdict_and_no_tables(
+    zero_steps: Summary, printed: Printed
+) -> None:
+    text = printed(zero_steps)
+    assert "Too few steps to judge" in text
+    assert "0 steps" in text
+    assert "Where the time went" not in text
+    assert "One step" not in text
+
+
+def test_a_run_of_one_step_still_shows_where_its_time_went(
+    one_step: Summary, printed: Printed
+) -> None:
+    text = printed(one_step)
+    assert "1 step ·" in text
+    assert "Where the time went" in text
+
+
+def test_ranks_that_left_no_record_are_missed(many_ranks: Summary, printed: Printed) -> None:
+    text = printed(many_ranks)
+    assert "1 of 8 ranks left no record." in text
+    assert "rank 3, 10.2 s in all" in text
+    assert re.search(r"^  step_time .* 12\.49 \(3\)$", text, re.MULTILINE)
+    assert re.search(r"^  gradient_sync +not measured$", text, re.MULTILINE)
+
+
+def test_a_single_rank_has_no_column_for_ranks(input_bound: Summary, printed: Printed) -> None:
+    text = printed(input_bound)
+    assert "slowest rank" not in text
+    assert "gradient_sync" not in text
+
+
+def test_names_cannot_style_the_terminal(hostile: Summary, printed: Printed) -> None:
+    text = printed(hostile)
+    assert "[red]" in text
+    assert {char for char in text if unicodedata.category(char)[0] == "C"} == {"\n"}
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1", "cp437"])
+def test_a_terminal_without_unicode_gets_bars_of_number_signs(
+    sample: Summary, printed: Printed, encoding: str
+) -> None:
+    text = printed(sample, 80, encoding)
+    assert "Where the time went" not in text or re.search(r"^  input_wait +#+ ", text, re.MULTILINE)
+    assert not set(text) & set("█▒─…·")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    return Terminal()
+
+
+def test_a_terminal_gets_colours(input_bound: Summary, terminal: Terminal) -> None:
+    print_report(input_bound, file=terminal, width=80)
+    assert "\x1b[" in terminal.getvalue()
+
+
+def test_no_color_leaves_no_escape_code(
+    input_bound: Summary, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_report(input_bound, file=terminal, width=80)
+    assert "\x1b" not in terminal.getvalue()
+
+
+def test_color_false_leaves_no_escape_code(input_bound: Summary, terminal: Terminal) -> None:
+    print_report(input_bound, file=terminal, width=80, color=False)
+    assert "\x1b" not in terminal.getvalue()
+
+
+def test_an_empty_summary_prints_a_report_without_a_verdict(printed: Printed) -> None:
+    assert "No verdict." in printed({})
+
+
+JUNK = [None, True, -1, 3.5, float("nan"), 10**400, "", "text", [], [1], {}, {"a": None}]
+
+
+@given(st.data())
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_damaged_summary_is_drawn_as_far_as_it_goes(
+    many_ranks: Summary, data: st.DataObject
+) -> None:
+    summary = copy.deepcopy(many_ranks)
+    node: Any = summary
+    while True:
+        key = data.draw(
+            st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node)))
+        )
+        if not isinstance(node[key], dict | list) or not node[key] or data.draw(st.booleans()):
+            break
+        node = node[key]
+    node[key] = data.draw(st.sampled_from(JUNK))
+    page = io.StringIO()
+    print_report(summary, file=page, width=80)
+    assert all(cell_len(line) <= 80 for line in page.getvalue().splitlines())
