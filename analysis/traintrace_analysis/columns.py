@@ -1,0 +1,98 @@
+"""Turn a rank's recorded columns into NumPy rows of an aligned window."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from traintrace.accounts import PHASES, STEP_ACCOUNT_NAMES
+from traintrace.facts import RankFacts
+from traintrace_analysis.step_window import Floats, Ints
+
+REQUIRED_COLUMNS: tuple[str, ...] = (
+    "step",
+    "start_ns",
+    "open_ns",
+    "duration_ns",
+    "flags",
+    "samples",
+    "tokens",
+    *(f"{name}_ns" for name in STEP_ACCOUNT_NAMES),
+    *(f"{name}_device_ns" for name in PHASES),
+    "peak_allocated_bytes",
+    "peak_reserved_bytes",
+    "rss_bytes",
+)
+"""Columns of the `steps` table that `analyse` reads; one that is missing counts as not measured."""
+
+
+def step_ids(rank: RankFacts) -> Ints:
+    """Give the ids of the rank's completed steps, ascending."""
+    return np.asarray(rank.columns.get("step", ()), dtype=np.int64)
+
+
+def common_steps(ranks: Sequence[RankFacts], window_steps: int) -> Ints:
+    """Give the latest `window_steps` step ids that every one of `ranks` completed."""
+    common: Ints = np.empty(0, dtype=np.int64)
+    for position, rank in enumerate(ranks):
+        ids = step_ids(rank)
+        if position == 0:
+            common = ids
+        elif not np.array_equal(common, ids):
+            common = np.intersect1d(common, ids, assume_unique=True)
+    return common[-window_steps:]
+
+
+class Aligner:
+    """Picks the steps of one window out of each rank's columns.
+
+    Attributes:
+        ranks: The participating ranks, one per matrix row.
+        steps: The step ids that become the columns.
+    """
+
+    def __init__(self, ranks: Sequence[RankFacts], steps: Ints) -> None:
+        self.ranks = ranks
+        self.steps = steps
+        self._places = [np.searchsorted(step_ids(rank), steps) for rank in ranks]
+
+    def floats(self, column: str) -> Floats | None:
+        """Give ranks by steps with NaN for None; None if no rank has a value in the window."""
+        matrix = np.full((len(self.ranks), len(self.steps)), np.nan)
+        for row, (rank, places) in enumerate(zip(self.ranks, self._places, strict=True)):
+            values = rank.columns.get(column)
+            if values is not None and len(places):
+                matrix[row] = np.asarray(_pick(values, places), dtype=np.float64)
+        return None if np.isnan(matrix).all() else matrix
+
+    def integers(self, column: str) -> Ints:
+        """Give ranks by steps of a column that is never None; 0 where the column is missing."""
+        matrix = np.zeros((len(self.ranks), len(self.steps)), dtype=np.int64)
+        for row, (rank, places) in enumerate(zip(self.ranks, self._places, strict=True)):
+            values = rank.columns.get(column)
+            if values is not None and len(places):
+                matrix[row] = np.asarray(_pick(values, places), dtype=np.int64)
+        return matrix
+
+    def spans(self) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        """Give the spans of the window's rows by account: before the step, and inside it."""
+        before: dict[str, Floats] = {}
+        inside: dict[str, Floats] = {}
+        shape = (len(self.ranks), len(self.steps))
+        for row, rank in enumerate(self.ranks):
+            if not len(self.steps) or not rank.spans:
+                continue
+            first, last = int(self.steps[0]), int(self.steps[-1])
+            kept = [span for span in rank.spans if first <= span.step <= last]
+            places = np.searchsorted(self.steps, [span.step for span in kept])
+            for span, place in zip(kept, places, strict=True):
+                if self.steps[place] == span.step:
+                    side = inside if span.inside else before
+                    side.setdefault(span.account, np.zeros(shape))[row, place] += span.ns
+        return before, inside
+
+
+def _pick(values: Sequence[int | None], places: Ints) -> Sequence[int | None]:
+    """Cut out of a long column no more than the window needs."""
+    first, last = int(places[0]), int(places[-1])
+    part = values[first : last + 1]
+    return part if len(part) == len(places) else [values[place] for place in places]

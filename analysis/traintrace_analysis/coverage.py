@@ -1,0 +1,117 @@
+"""How far each signal was measured, and what of the job was not seen at all."""
+
+import numpy as np
+
+from traintrace.facts import RunFacts
+from traintrace_analysis.columns import Aligner
+from traintrace_analysis.families import UNEXAMINED
+from traintrace_analysis.model import Coverage, Memory, Metric
+from traintrace_analysis.step_window import Floats, StepWindow
+from traintrace_analysis.thresholds import limit
+from traintrace_analysis.wall import imbalances
+from traintrace_analysis.window import attempt_ranks
+
+_WORK_REASON = "the sizes of the batches are not known"
+
+
+def measure_coverage(
+    window: StepWindow, metrics: dict[str, Metric], memory: Memory | None
+) -> dict[str, Coverage]:
+    """Give the coverage of every metric, of the work counted, of memory and of absent sections."""
+    coverage = {
+        name: _matrix_coverage(window, window.steady(name), window.reasons.get(name))
+        for name in metrics
+    }
+    first = window.warmup_steps
+    coverage["samples"] = _matrix_coverage(window, window.samples[:, first:], _WORK_REASON)
+    coverage["tokens"] = _matrix_coverage(window, window.tokens[:, first:], _WORK_REASON)
+    on_device = window.clock == "device"
+    coverage["device_clock"] = Coverage(
+        "measured" if on_device else "not_measured",
+        len(window.ranks) if on_device else 0,
+        window.steady_steps if on_device else 0,
+        None if on_device else _no_device_clock(window),
+    )
+    coverage["peak_memory"] = _memory_coverage(
+        window,
+        memory is not None and memory.peak_allocated_max_bytes is not None,
+        "no device memory",
+    )
+    coverage["memory"] = _memory_coverage(window, memory is not None, "no memory was read")
+    coverage["rss"] = _memory_coverage(
+        window,
+        memory is not None and memory.rss_max_bytes is not None,
+        "no resident memory was read",
+    )
+    single = len(window.expected_ranks) <= 1
+    absent = {**UNEXAMINED, "ranks": "One rank." if single else "Not part of this version."}
+    absent.pop("memory")
+    for name, reason in absent.items():
+        coverage[name] = Coverage("not_measured", 0, 0, reason)
+    return coverage
+
+
+def collect_warnings(facts: RunFacts, window: StepWindow) -> tuple[str, ...]:
+    """Give what the reader must know about the data: faults, silent ranks, lost rows."""
+    ranks = attempt_ranks(facts, window.attempt)
+    warnings = [f"rank {rank.rank}: {text}" for rank in ranks for text in rank.warnings]
+    silent = [rank for rank in window.expected_ranks if rank not in window.ranks]
+    if silent:
+        shown = ", ".join(str(rank) for rank in silent[:8])
+        more = f" and {len(silent) - 8} more" if len(silent) > 8 else ""
+        warnings.append(f"no completed step from rank {shown}{more}")
+    dropped = sum(rank.totals.dropped_rows for rank in ranks)
+    if dropped:
+        warnings.append(f"{dropped} steps are in the sums but have no row of their own")
+    return tuple(dict.fromkeys([*warnings, *imbalances(ranks)]))
+
+
+def measure_memory(window: StepWindow) -> Memory | None:
+    """Give the largest memory readings over ranks and window; None if there are none."""
+    aligner = Aligner(window.facts, window.steps)
+    rss = aligner.floats("rss_bytes")
+    allocated = aligner.floats("peak_allocated_bytes")
+    reserved = aligner.floats("peak_reserved_bytes")
+    if rss is None and allocated is None and reserved is None:
+        return None
+    return Memory(
+        rss_max_bytes=_largest(rss),
+        rss_last_bytes=None if rss is None else _largest(rss[:, -1:]),
+        peak_allocated_max_bytes=_largest(allocated),
+        peak_reserved_max_bytes=_largest(reserved),
+    )
+
+
+def _largest(matrix: Floats | None) -> int | None:
+    if matrix is None or np.isnan(matrix).all():
+        return None
+    return int(np.nanmax(matrix))
+
+
+def _matrix_coverage(window: StepWindow, matrix: Floats | None, reason: str | None) -> Coverage:
+    if matrix is None or not matrix.size:
+        return Coverage("not_measured", 0, 0, reason or "no step was measured")
+    counts = (~np.isnan(matrix)).sum(axis=1)
+    needed = max(1.0, limit("coverage_minimum") * matrix.shape[1])
+    measured = counts >= needed
+    if not measured.any():
+        little = reason or "measured on fewer than 95 % of the steps"
+        return Coverage("not_measured", 0, int(counts.max()), little)
+    ranks, steps = int(measured.sum()), int(counts[measured].min())
+    if ranks == len(window.expected_ranks):
+        return Coverage("measured", ranks, steps, None)
+    return Coverage(
+        "partial", ranks, steps, f"measured on {ranks} of {len(window.expected_ranks)} ranks"
+    )
+
+
+def _memory_coverage(window: StepWindow, there: bool, reason: str) -> Coverage:
+    if there:
+        return Coverage("measured", len(window.ranks), len(window.steps), None)
+    return Coverage("not_measured", 0, 0, reason)
+
+
+def _no_device_clock(window: StepWindow) -> str:
+    if not window.accelerator:
+        return "no device with a clock of its own"
+    return "device times cover fewer than 95 % of the steps of every rank and phase"

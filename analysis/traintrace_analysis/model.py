@@ -1,0 +1,205 @@
+"""The shapes that an analysis is made of; plain records, no calculation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from traintrace.facts import RunStatus
+from traintrace_analysis.findings import FamilyState, Finding, Verdict
+from traintrace_analysis.step_window import MetricClock, StepWindow
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One quantity per step, after the warm-up; every number is None if it was not measured.
+
+    The distribution (`mean_ms` to `max_ms`) is that of the representative rank: a real rank, so the
+    numbers belong together.
+
+    Attributes:
+        share: Median over ranks of the rank's mean over its mean step time.
+        by_rank: Mean in ms by rank, for every expected rank.
+        worst_ms, worst_rank: The largest mean and its rank.
+        skew: (worst - median over ranks) / median over ranks; None for a single rank.
+        host_mean_ms, device_mean_ms: The representative rank's mean on each clock.
+        n: Steps measured on the representative rank.
+        ranks_measured: Ranks that measured it on at least 95 % of the steps.
+    """
+
+    name: str
+    clock: MetricClock
+    by_rank: Mapping[int, float | None]
+    mean_ms: float | None = None
+    std_ms: float | None = None
+    median_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    min_ms: float | None = None
+    max_ms: float | None = None
+    share: float | None = None
+    worst_ms: float | None = None
+    worst_rank: int | None = None
+    representative_rank: int | None = None
+    skew: float | None = None
+    host_mean_ms: float | None = None
+    device_mean_ms: float | None = None
+    n: int = 0
+    ranks_measured: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MetricStatistics:
+    """What another run needs to be compared with this one, for one metric of one rank.
+
+    Attributes:
+        log_mean: Mean of the winsorised ln(ms); None if a value is not positive.
+        log_sd: Standard deviation of the same; None as for `log_mean`.
+        tau: Integrated autocorrelation time in steps, at least 1.
+        n_effective: Steps divided by tau.
+        block_steps: Length of a block. block_means_ms: arithmetic means of consecutive blocks.
+    """
+
+    rank: int
+    log_mean: float | None
+    log_sd: float | None
+    tau: float
+    n_effective: float
+    block_steps: int
+    block_means_ms: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WallLedger:
+    """Where every nanosecond of one rank's traced span went.
+
+    Attributes:
+        total_ns: The sum of `accounts_ns`, exactly.
+        accounts_ns: By leaf account; an account that did not occur has no key.
+        groups_ns: By group, summed over the leaves that occurred.
+        by_rank: `accounts_ns` of every rank that recorded, this one included.
+    """
+
+    rank: int
+    attempt: int
+    total_ns: int
+    accounts_ns: Mapping[str, int]
+    groups_ns: Mapping[str, int]
+    by_rank: Mapping[int, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A quantity per second; None where the quantity is unknown.
+
+    Attributes:
+        step: Over the sum of the step times.
+        round_trip: Over all time from the first step's open to the last step's close.
+    """
+
+    step: float | None
+    round_trip: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Speed after the warm-up; samples and tokens are summed over the ranks."""
+
+    steps_per_s: Rate
+    samples_per_s: Rate
+    tokens_per_s: Rate
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much was done in the analysed attempt; None is unknown.
+
+    `steps`, `steps_aborted`, `micro_batches`, `updates_skipped` and `epochs` are the most that any
+    rank counted; samples and tokens are summed over the ranks, and so are dropped rows.
+    """
+
+    steps: int
+    steps_aborted: int
+    updates_skipped: int | None
+    micro_batches: int
+    samples: int | None
+    tokens: int | None
+    padded_tokens: int | None
+    epochs: int | None
+    dropped_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One start of the job. downtime_before_s: seconds since the attempt before ended, else None."""
+
+    n: int
+    status: RunStatus
+    wall_s: float
+    downtime_before_s: float | None
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """At most 200 points over the window, each the mean of its steps; None where nothing is known."""
+
+    step: tuple[int, ...] = ()
+    step_time_ms: tuple[float | None, ...] = ()
+    input_wait_ms: tuple[float | None, ...] = ()
+    loss: tuple[float | None, ...] = ()
+    memory_bytes: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Largest values over ranks and steps of the window; None was not measured."""
+
+    rss_max_bytes: int | None
+    rss_last_bytes: int | None
+    peak_allocated_max_bytes: int | None
+    peak_reserved_max_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How far one signal was measured.
+
+    Attributes:
+        state: "measured", "partial" (not on every rank) or "not_measured".
+        steps_measured: Steady steps with a value on the measuring rank that has fewest.
+        reason: Why it is not fully measured; None if it is.
+    """
+
+    state: str
+    ranks_measured: int
+    steps_measured: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """Everything that a report, a tracker or a comparison needs to know about a run.
+
+    Attributes:
+        representative_rank: The rank that single-rank numbers come from; None without any rank.
+        warmup_ms: Time of the warm-up steps on the representative rank; 0.0 without warm-up, None
+            without steps.
+        metrics, statistics: By metric; statistics has measured metrics only.
+        findings: Most severe first, then by cost.
+    """
+
+    window: StepWindow
+    representative_rank: int | None
+    warmup_ms: float | None
+    metrics: Mapping[str, Metric]
+    statistics: Mapping[str, MetricStatistics]
+    wall: WallLedger | None
+    throughput: Throughput
+    counts: Counts
+    attempts: tuple[Attempt, ...]
+    series: Series
+    memory: Memory | None
+    findings: tuple[Finding, ...]
+    families: Mapping[str, FamilyState]
+    verdict: Verdict
+    coverage: Mapping[str, Coverage]
+    warnings: tuple[str, ...] = field(default=())

@@ -1,0 +1,81 @@
+"""The one door: from what was recorded to what it means."""
+
+import numpy as np
+
+from traintrace.facts import RankFacts, RunFacts
+from traintrace_analysis.context import NS_PER_MS, Context
+from traintrace_analysis.coverage import collect_warnings, measure_coverage, measure_memory
+from traintrace_analysis.epochs import split_wait
+from traintrace_analysis.families import family_states, is_short
+from traintrace_analysis.history import count_work, draw_series, list_attempts
+from traintrace_analysis.metrics import summarise_metrics, summarise_statistics
+from traintrace_analysis.model import Analysis, Metric
+from traintrace_analysis.registry import find
+from traintrace_analysis.step_window import StepWindow
+from traintrace_analysis.throughput import measure_throughput
+from traintrace_analysis.verdict import judge
+from traintrace_analysis.wall import build_wall
+from traintrace_analysis.window import attempt_ranks, build_window
+
+
+def analyse(facts: RunFacts, *, window_steps: int = 10_000) -> Analysis:
+    """Analyse a run: a pure function of its facts, always the same answer for the same facts.
+
+    The latest attempt that completed a step is analysed. Works for any run: without ranks, without
+    steps, with ranks that recorded nothing.
+
+    Args:
+        facts: The run, with at least the columns named in `REQUIRED_COLUMNS` where they exist.
+        window_steps: At most so many of the latest common steps are looked at one by one;
+            totals are of the whole run in any case.
+
+    Raises:
+        ValueError: `window_steps` is less than 1.
+    """
+    if window_steps < 1:
+        raise ValueError(f"window_steps must be at least 1, not {window_steps!r}")
+    window = build_window(facts, window_steps)
+    metrics = summarise_metrics(window)
+    ranks = attempt_ranks(facts, window.attempt)
+    chosen = _representative(metrics, ranks, window)
+    context = None
+    if chosen is not None and not is_short(window):
+        context = Context(window, metrics, chosen, split_wait(window))
+    findings = () if context is None else find(context)
+    memory = measure_memory(window)
+    rank = None if chosen is None else chosen.rank
+    measured = metrics["step_time"].representative_rank
+    return Analysis(
+        window=window,
+        representative_rank=rank,
+        warmup_ms=_warmup_ms(window, rank),
+        metrics=metrics,
+        statistics=summarise_statistics(window, metrics, measured),
+        wall=build_wall(ranks, rank),
+        throughput=measure_throughput(window),
+        counts=count_work(ranks),
+        attempts=list_attempts(facts),
+        series=draw_series(window, rank),
+        memory=memory,
+        findings=findings,
+        families=family_states(window, metrics, findings),
+        verdict=judge(window, metrics, context, findings),
+        coverage=measure_coverage(window, metrics, memory),
+        warnings=collect_warnings(facts, window),
+    )
+
+
+def _representative(
+    metrics: dict[str, Metric], ranks: tuple[RankFacts, ...], window: StepWindow
+) -> RankFacts | None:
+    """Give the rank nearest the median step time; the lowest rank that is there if none has steps."""
+    wanted = metrics["step_time"].representative_rank
+    pool = window.facts or ranks
+    return next((rank for rank in pool if rank.rank == wanted), pool[0] if pool else None)
+
+
+def _warmup_ms(window: StepWindow, rank: int | None) -> float | None:
+    if rank is None or rank not in window.ranks or not len(window.steps):
+        return None
+    times = window.host["step_time"][window.ranks.index(rank), : window.warmup_steps]
+    return float(np.sum(times)) / NS_PER_MS

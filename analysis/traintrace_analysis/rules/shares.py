@@ -1,0 +1,35 @@
+"""What rules and verdict both need to know about the shares of a step."""
+
+from traintrace_analysis.context import Context, weigh
+from traintrace_analysis.thresholds import limit
+
+
+def quiet_confidence(context: Context) -> float:
+    """Give the chance that no measured cause reaches its limit: the least over input, h2d, residual."""
+    window = context.window
+    causes = {"h2d": window.steady("h2d"), "residual": window.steady("residual")}
+    if context.wait is not None:
+        causes["input"] = context.wait.steady[:, window.warmup_steps :] * exposed_share(context)
+    least = 1.0
+    for name, cause in causes.items():
+        warning = limit(f"{name}_share_warning")
+        weight = None if cause is None else weigh(window, cause, warning)
+        if weight is not None:
+            least = min(least, 1.0 - weight.confidence)
+    return min(least, 0.95) * context.sync_trust
+
+
+def exposed_share(context: Context) -> float:
+    """Give the part of the wait, 0 to 1, that the device cannot have been busy during.
+
+    Means over the steady steps: step time less device work is the most that the device stood idle.
+    1 on the host clock, where nothing better is known.
+    """
+    window = context.window
+    compute = context.metrics["compute"].device_mean_ms
+    step = context.metrics["step_time"].mean_ms
+    wait = context.metrics["input_wait"].mean_ms
+    if window.clock == "host" or compute is None or step is None or not wait:
+        return 1.0
+    busy = compute + (context.metrics["h2d"].device_mean_ms or 0.0)
+    return min(1.0, max(0.0, step - busy) / wait)
