@@ -39,8 +39,12 @@ class Deferred(Protocol):
 class RankState(Protocol):
     """What the drain asks the session for at each flush."""
 
-    def meta(self) -> Mapping[str, Any]:
-        """Give everything about the rank that is not a row."""
+    def meta(self, largest_group: int) -> Mapping[str, Any]:
+        """Give everything about the rank that is not a row.
+
+        Args:
+            largest_group: Most micro-batches that a step had so far.
+        """
 
     def foreign_calls(self) -> int:
         """Give the number of hook calls on other threads."""
@@ -79,6 +83,7 @@ class Drain:
         self._interval_s = interval_s
         self._retention = Retention(writer)
         self._events: list[facts.Event] = []
+        self._scalars: list[facts.Scalar] = []
         self._deferred: list[tuple[int, str, Deferred]] = []
         self._flush_lock = threading.Lock()
         self._stop = threading.Event()
@@ -95,6 +100,10 @@ class Drain:
     def add_event(self, event: facts.Event) -> None:
         """Queue an event for the next flush; may be called from any thread."""
         self._events.append(event)
+
+    def add_scalar(self, scalar: facts.Scalar) -> None:
+        """Queue a value of a step that was published already, for the next flush."""
+        self._scalars.append(scalar)
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval_s):
@@ -133,7 +142,7 @@ class Drain:
 
     def _book_all(self) -> tuple[list[BookedStep], facts.Totals, list[facts.Scalar]]:
         booked: list[BookedStep] = []
-        scalars: list[facts.Scalar] = []
+        scalars, self._scalars[:] = list(self._scalars), []
         more = True
         while more:
             rows, ledger_totals, more = self._handover.replay()
@@ -181,7 +190,7 @@ class Drain:
             scalars=scalars,
             events=events,
             device_ns=device,
-            meta=self._state.meta(),
+            meta=self._state.meta(self._handover.counts.largest_group),
         )
         if self._writer.fault is not None:
             self._faults.warn(

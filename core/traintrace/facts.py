@@ -201,15 +201,15 @@ class TracerCost:
     """What tracing itself cost this rank.
 
     Attributes:
-        mark_ns: Price of one journal mark in a hot loop in this process: the floor.
-        in_situ_mark_ns: Price of one mark inside a real step as measured once on this machine by
+        hot_transition_ns: Price of one transition in a hot loop in this process: the floor.
+        in_situ_transition_ns: Price of one transition inside a real step as measured once on this machine by
             `traintrace doctor`; None if it was never measured here.
         setup_s: Seconds spent before the traced span. finish_s: seconds spent after it; None until then.
         drain_s: CPU seconds of the drain thread.
     """
 
-    mark_ns: float
-    in_situ_mark_ns: float | None
+    hot_transition_ns: float
+    in_situ_transition_ns: float | None
     setup_s: float
     finish_s: float | None
     drain_s: float

@@ -42,7 +42,8 @@ class FaultReporter:
         self._seen.add(message)
         self.messages.append(message)
         try:
-            warnings.warn(message, TraintraceWarning, stacklevel=2)
+            # Without a line of ours: the message says all, and no line of the user's is at fault.
+            warnings.warn_explicit(message, TraintraceWarning, "traintrace", 0)
         except TraintraceWarning:
             # The user turned warnings into errors; ours must not stop training.
             pass

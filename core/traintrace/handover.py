@@ -23,11 +23,16 @@ SLICE: Final = 256
 
 
 class Counts:
-    """Sums of what captures carried, over completed steps; None where nothing was ever counted."""
+    """Sums of what captures carried, over completed steps; None where nothing was ever counted.
+
+    Attributes:
+        largest_group: Most micro-batches in one step: what accumulation was in effect.
+    """
 
     __slots__ = (
         "dropped_rows",
         "epochs",
+        "largest_group",
         "micro_batches",
         "padded_tokens",
         "samples",
@@ -36,7 +41,7 @@ class Counts:
     )
 
     def __init__(self) -> None:
-        self.micro_batches = self.dropped_rows = 0
+        self.micro_batches = self.dropped_rows = self.largest_group = 0
         self.samples: int | None = None
         self.tokens: int | None = None
         self.padded_tokens: int | None = None
@@ -46,6 +51,7 @@ class Counts:
     def add(self, capture: StepCapture) -> None:
         """Add one completed step."""
         self.micro_batches += capture.micro_batches
+        self.largest_group = max(self.largest_group, capture.micro_batches)
         self.samples = _sum(self.samples, capture.samples)
         self.tokens = _sum(self.tokens, capture.tokens)
         self.padded_tokens = _sum(self.padded_tokens, capture.padded_tokens)

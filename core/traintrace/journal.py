@@ -28,6 +28,7 @@ OPEN: Final = 192  # a step opens although no batch was requested
 ABORT: Final = 193  # the open step is dropped
 EXHAUSTED: Final = 194  # the fetch that is open ended in StopIteration
 OWN_WORK_DONE: Final = 195  # this rank's own part of the backward that is open has ended
+RETRACT: Final = 196  # the step that OPEN opened last brought no batch: no step has opened
 REGION: Final = 256
 
 # Past this many entries a step's segment is published in parts, so that one step with thousands of
@@ -134,7 +135,7 @@ class Journal:
             before = lambda: recorder.record(len(entries))  # noqa: E731
         elif code in (accounts.INPUT_WAIT, OPEN):
             before = recorder.open_step
-        elif code == EXHAUSTED:
+        elif code in (EXHAUSTED, RETRACT):
             before = recorder.retract_step
         else:
             return mark
@@ -184,6 +185,10 @@ class Journal:
             self._publish(Segment(tuple(entries), end, capture, self._recorder.detach()))
         entries.clear()
         return end
+
+    def has(self, code: int) -> bool:
+        """Say whether `code` was written since the last published segment; reads all entries."""
+        return code in self._entries[1::2]
 
     def is_foreign(self, thread: int) -> bool:
         """Say whether `thread` may not write here, and count the call if so."""

@@ -34,7 +34,17 @@ from traintrace.accounts import (
     STEP_ACCOUNTS,
     USER,
 )
-from traintrace.journal import ABORT, BASE, EXHAUSTED, OPEN, OWN_WORK_DONE, REGION, SWITCH, Segment
+from traintrace.journal import (
+    ABORT,
+    BASE,
+    EXHAUSTED,
+    OPEN,
+    OWN_WORK_DONE,
+    REGION,
+    RETRACT,
+    SWITCH,
+    Segment,
+)
 
 if TYPE_CHECKING:
     from traintrace.steps import StepCapture
@@ -210,6 +220,8 @@ class Ledger:
                 self._retract_fetch()
             elif code == OWN_WORK_DONE:
                 self._own_work_done()
+            elif code == RETRACT:
+                self._retract_step()
             else:
                 self._unbalanced += 1
 
@@ -316,6 +328,17 @@ class Ledger:
             for account in range(COUNT):
                 self._between[account] += self._inside[account]
             self._leave_step(self._base_before_open)
+
+    def _retract_step(self) -> None:
+        """The request that opened the step brought no batch: its time belongs to the epoch's end."""
+        if not self._is_open or len(self._stack) > 1:
+            self._unbalanced += 1
+            return
+        self._between[EPOCH_BOUNDARY] += sum(self._inside)
+        self._calls[EPOCH_BOUNDARY] += 1
+        for account in STEP_ACCOUNTS:
+            self._calls[account] = 0
+        self._leave_step(self._base_before_open)
 
     def _abort(self) -> None:
         """Drop the open step: its time stays on the time line, in one account."""

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 
 from traintrace import facts
 from traintrace.clock import DeviceClock, HostAnchor
-from traintrace.cost import hot_mark_ns, stored_in_situ_mark_ns
+from traintrace.cost import hot_transition_ns, stored_in_situ_transition_ns
 from traintrace.device import EventRecorder, PendingSteps
 from traintrace.drain import Drain
 from traintrace.environment import describe_environment
@@ -109,6 +109,7 @@ class Session:
         ports: Ports,
         *,
         on_finish: Callable[[Run, bool], object] | None = None,
+        identity: Identity | None = None,
         now: Clock = time.perf_counter_ns,
     ) -> None:
         self._setup_began = now()
@@ -127,8 +128,9 @@ class Session:
         self.open_memory = None if memory is None else memory.open_step
         self._read_memory = None if memory is None else memory.read
         self._warmup_steps = options.warmup_steps or 0
-        self._identity = Identity.from_environment()
-        self._mark_ns, self._in_situ_ns = hot_mark_ns(), stored_in_situ_mark_ns()
+        # A framework that starts its own processes knows the rank better than the environment.
+        self._identity = identity or Identity.from_environment()
+        self._hot_ns, self._in_situ_ns = hot_transition_ns(), stored_in_situ_transition_ns()
         self._run: StartedRun = start_run(
             options,
             plugin,
@@ -220,6 +222,11 @@ class Session:
         else:
             self.capture.log(name, self._ports.read_scalar(value))
 
+    def log_completed(self, name: str, value: float) -> None:
+        """Log one value of the step that was completed last; for frameworks that log between steps."""
+        if self.recording and self._steps:
+            self._drain.add_scalar(facts.Scalar(self._steps, name, value))
+
     def region_code(self, name: str) -> int:
         """Give the journal code that enters the region called `name`; one more leaves it."""
         number = self._region_numbers.get(name)
@@ -290,11 +297,13 @@ class Session:
 
     # -- what the drain asks ---------------------------------------------------------------------
 
-    def meta(self) -> Mapping[str, Any]:
+    def meta(self, largest_group: int) -> Mapping[str, Any]:
         """Give everything about the rank that is not a row."""
-        identity = self._identity
+        identity, setup = self._identity, self.setup
+        if setup.accumulation is None and largest_group:  # the loop's own code decides it
+            setup = replace(setup, accumulation=largest_group)
         cost = facts.TracerCost(
-            self._mark_ns, self._in_situ_ns, self.setup_s, self.finish_s, self._drain.cpu_s
+            self._hot_ns, self._in_situ_ns, self.setup_s, self.finish_s, self._drain.cpu_s
         )
         return {
             "rank": identity.rank,
@@ -304,7 +313,7 @@ class Session:
             "status": self._status,
             "level": self.level,
             "device_clock": self._device_clock if self.level == "full" else None,
-            "setup": asdict(self.setup),
+            "setup": asdict(setup),
             "cost": asdict(cost),
             "unmeasured": dict(self.unmeasured),
             "warnings": list(self.faults.messages),

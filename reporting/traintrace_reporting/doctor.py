@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from traintrace.cost import hot_mark_ns, stored_in_situ_mark_ns
+from traintrace.cost import hot_transition_ns, stored_in_situ_transition_ns
 from traintrace_reporting.format import clean, number
 
 PLUGIN_GROUP: Final = "traintrace.plugins"
@@ -50,7 +50,10 @@ def examine(*, thresholds: bool = False) -> dict[str, Any]:
             "resolution_ns": time.get_clock_info("perf_counter").resolution * 1e9,
             "smallest_difference_ns": _smallest_difference_ns(),
         },
-        "mark_ns": {"hot_loop": hot_mark_ns(), "in_situ": stored_in_situ_mark_ns()},
+        "transition_ns": {
+            "hot_loop": hot_transition_ns(),
+            "in_situ": stored_in_situ_transition_ns(),
+        },
     }
     if thresholds:
         found["thresholds"] = _thresholds()
@@ -59,7 +62,7 @@ def examine(*, thresholds: bool = False) -> dict[str, Any]:
 
 def render(found: Mapping[str, Any]) -> RenderableType:
     """Give what `examine` found as a page for the terminal."""
-    clock, mark, cpu = found["clock"], found["mark_ns"], found["cpu"]
+    clock, mark, cpu = found["clock"], found["transition_ns"], found["cpu"]
     in_situ = mark["in_situ"]
     machine = {
         "Python": found["python"],

@@ -1,15 +1,10 @@
 """What tracing itself cost, estimated from what this run recorded."""
 
-from typing import Any, Final
+from typing import Any
 
+from traintrace.cost import IN_SITU_ERROR, IN_SITU_FACTOR, IN_SITU_WORST_FACTOR
 from traintrace.facts import RankFacts, TracerCost
 from traintrace_analysis import Analysis
-
-# Measured once on real steps: a mark in a training loop, with cold caches, costs 4 to 5 times one in
-# a hot loop, and never more than 6 times. A price measured on this machine is good to 30 %.
-_IN_SITU_FACTOR: Final = 4.5
-_IN_SITU_WORST: Final = 6.0
-_IN_SITU_ERROR: Final = 0.3
 
 
 def estimate_overhead(chosen: RankFacts | None, analysis: Analysis) -> dict[str, Any]:
@@ -32,7 +27,7 @@ def estimate_overhead(chosen: RankFacts | None, analysis: Analysis) -> dict[str,
         }
     steps = chosen.totals.steps
     marks = chosen.totals.transitions / steps if steps else None
-    method, low, estimate, high = _mark_price(chosen.cost)
+    method, low, estimate, high = _transition_price(chosen.cost)
     step_ms = analysis.metrics["step_time"].mean_ms
     price = None
     if marks is not None:
@@ -52,16 +47,16 @@ def estimate_overhead(chosen: RankFacts | None, analysis: Analysis) -> dict[str,
     }
 
 
-def _mark_price(cost: TracerCost) -> tuple[str, float, float, float]:
-    """Give how one mark was priced, and its price in ns: low, estimate, high."""
-    if cost.in_situ_mark_ns is not None:
-        price = cost.in_situ_mark_ns
-        low, high = price * (1.0 - _IN_SITU_ERROR), price * (1.0 + _IN_SITU_ERROR)
+def _transition_price(cost: TracerCost) -> tuple[str, float, float, float]:
+    """Give how one transition was priced, and its price in ns: low, estimate, high."""
+    if cost.in_situ_transition_ns is not None:
+        price = cost.in_situ_transition_ns
+        low, high = price * (1.0 - IN_SITU_ERROR), price * (1.0 + IN_SITU_ERROR)
         return "in_situ", low, price, high
-    floor = cost.mark_ns
+    floor = cost.hot_transition_ns
     return (
         "hot_loop_scaled",
         floor,
-        floor * _IN_SITU_FACTOR,
-        floor * _IN_SITU_WORST,
+        floor * IN_SITU_FACTOR,
+        floor * IN_SITU_WORST_FACTOR,
     )

@@ -190,7 +190,9 @@ def test_a_sealed_account_keeps_what_runs_inside_it(outer: int, inner: int) -> N
 
 
 def test_an_update_in_backward_stays_separable() -> None:
-    row = Script().play((0, OPEN), (0, A.BACKWARD), (5, A.OPTIMIZER), (7, ~A.OPTIMIZER), (9, ~A.BACKWARD))
+    row = Script().play(
+        (0, OPEN), (0, A.BACKWARD), (5, A.OPTIMIZER), (7, ~A.OPTIMIZER), (9, ~A.BACKWARD)
+    )
     assert (row.inside[A.BACKWARD], row.inside[A.OPTIMIZER]) == (14, 7)
 
 
@@ -225,7 +227,14 @@ def test_an_optimizer_that_raised_does_not_leak_into_the_next_step() -> None:
 
 def test_an_aborted_step_gives_its_time_to_one_account_and_no_row() -> None:
     play = Script()
-    play.play((5, A.INPUT_WAIT), (3, ~A.INPUT_WAIT), (1, A.FORWARD), (9, ~A.FORWARD), (2, ABORT), part=True)
+    play.play(
+        (5, A.INPUT_WAIT),
+        (3, ~A.INPUT_WAIT),
+        (1, A.FORWARD),
+        (9, ~A.FORWARD),
+        (2, ABORT),
+        part=True,
+    )
     row = play.play((4, A.INPUT_WAIT), (6, ~A.INPUT_WAIT), close=1)
     assert row.between[A.ABORTED] == 15
     assert row.between[A.STARTUP] == 5

@@ -26,7 +26,7 @@ def trace_backward(journal: Journal) -> Iterator[Callable[[], None]]:
 
 
 def _charged(journal: Journal, original: Callable[..., Any]) -> Callable[..., Any]:
-    enter, leave = journal.marker(BACKWARD), journal.marker(~BACKWARD)
+    enter, leave = journal.bounded_marker(BACKWARD), journal.marker(~BACKWARD)
     is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
 
     @functools.wraps(original)

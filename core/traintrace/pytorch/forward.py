@@ -56,7 +56,11 @@ def _wrapper_classes() -> tuple[type[nn.Module], ...]:
 
 
 def trace_forward(
-    journal: Journal, models: list[nn.Module], account: int = FORWARD
+    journal: Journal,
+    models: list[nn.Module],
+    account: int = FORWARD,
+    *,
+    passes: Callable[[nn.Module], bool] | None = None,
 ) -> Iterator[Callable[[], None]]:
     """Install what charges calls of `models`; give the functions that undo it.
 
@@ -66,21 +70,28 @@ def trace_forward(
         journal: Where the calls are written.
         models: The modules whose calls count, wrapped or not.
         account: The account to charge.
+        passes: Asked at each call of a model: True if this call is no forward and only passes
+            through (a framework may send its whole training step through the model's call).
     """
     inners = [unwrap(model) for model in models]
     identities = {id(inner) for inner in inners}
-    wrapped = {type(model) for model in models if _inner(model) is not None}
+
+    def is_traced(module: nn.Module) -> bool:
+        return id(module) in identities and (passes is None or not passes(module))
+
+    outermost = [True]  # shared by all models: a model called inside another one marks nothing
     for cls in _wrapper_classes():
-        yield _patch_class(journal, cls, lambda module: id(unwrap(module)) in identities, account)
-    if wrapped and _graphs_exist():
-        return  # a graph already compiled through the wrapper would be compiled again
+        yield _patch_class(journal, cls, lambda m: is_traced(unwrap(m)), account, outermost)
+    if _graphs_exist():
+        # A graph already compiled through a wrapper would be compiled again.
+        inners = [unwrap(model) for model in models if _inner(model) is None]
     for inner in inners:
         if type(inner).__module__.partition(".")[0] == "torch":
             # Also the class of other people's blocks: use this one instance's own call slot.
-            yield _patch_slot(journal, inner, account)
+            yield _patch_slot(journal, inner, account, outermost)
     own = {type(inner) for inner in inners if type(inner).__module__.partition(".")[0] != "torch"}
     for cls in own:
-        yield _patch_class(journal, cls, lambda module: id(module) in identities, account)
+        yield _patch_class(journal, cls, is_traced, account, outermost)
 
 
 def _graphs_exist() -> bool:
@@ -95,6 +106,7 @@ def _patch_class(
     cls: type[nn.Module],
     is_traced: Callable[[nn.Module], bool],
     account: int,
+    outermost: list[bool],
 ) -> Callable[[], None]:
     enter, leave = journal.bounded_marker(account), journal.marker(~account)
     is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
@@ -104,18 +116,22 @@ def _patch_class(
         # Looked up at each call, so that other tools which replace a base's `__call__` still work.
         inherited: Any = super(cls, module)
         call = inherited.__call__ if own is None else own.__get__(module)
-        if is_compiling() or not is_traced(module) or is_foreign(get_ident()):
+        if is_compiling() or not is_traced(module) or is_foreign(get_ident()) or not outermost[0]:
             return call(*args, **kwargs)
         enter()
+        outermost[0] = False
         try:
             return call(*args, **kwargs)
         finally:
+            outermost[0] = True
             leave()
 
     return replace_attribute(cls, "__call__", __call__)
 
 
-def _patch_slot(journal: Journal, module: nn.Module, account: int) -> Callable[[], None]:
+def _patch_slot(
+    journal: Journal, module: nn.Module, account: int, outermost: list[bool]
+) -> Callable[[], None]:
     """Use the slot in which `Module.compile` puts its call; torch leaves it out of pickles and copies."""
     enter, leave = journal.bounded_marker(account), journal.marker(~account)
     is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
@@ -123,12 +139,14 @@ def _patch_slot(journal: Journal, module: nn.Module, account: int) -> Callable[[
 
     def call_traced(*args: Any, **kwargs: Any) -> Any:
         call = module._call_impl if compiled is None else compiled
-        if is_compiling() or is_foreign(get_ident()):
+        if is_compiling() or is_foreign(get_ident()) or not outermost[0]:
             return call(*args, **kwargs)
         enter()
+        outermost[0] = False
         try:
             return call(*args, **kwargs)
         finally:
+            outermost[0] = True
             leave()
 
     return replace_attribute(module, "_compiled_call_impl", call_traced)

@@ -2,7 +2,7 @@
 
 
 class FakeClock:
-    """Stands in for `time.perf_counter_ns`.
+    """Stands in for `time.perf_counter_ns`; call it to read it.
 
     Attributes:
         moment: What the clock shows [ns].
@@ -12,6 +12,7 @@ class FakeClock:
         self.moment = moment
 
     def __call__(self) -> int:
+        """Give what the clock shows [ns]."""
         return self.moment
 
     def advance(self, ns: int) -> None:

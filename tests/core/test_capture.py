@@ -1,0 +1,32 @@
+"""A capture ends once, and a late caller can never finish a step that is not its own."""
+
+from traintrace.steps import StepCapture
+
+
+def test_completing_and_aborting_are_idempotent() -> None:
+    ends: list[bool] = []
+    capture = StepCapture(lambda capture, completed: ends.append(completed))
+    assert capture.complete()
+    assert not capture.complete()
+    assert not capture.abort()
+    assert ends == [True]
+    assert capture.ended
+
+
+def test_sizes_add_up_and_unknown_ones_stay_unknown() -> None:
+    capture = StepCapture(lambda capture, completed: None)
+    capture.add_batch(4, None, 14)
+    capture.add_batch(3)
+    assert (capture.micro_batches, capture.samples, capture.tokens, capture.padded_tokens) == (
+        2,
+        7,
+        None,
+        14,
+    )
+
+
+def test_what_one_step_logged_is_not_seen_by_the_next() -> None:
+    first, second = (StepCapture(lambda capture, completed: None) for _ in range(2))
+    first.log("loss", 1.0)
+    assert list(second.scalars) == []
+    assert list(first.scalars) == [("loss", 1.0)]
