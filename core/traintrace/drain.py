@@ -106,6 +106,9 @@ class Drain:
         self._scalars.append(scalar)
 
     def _run(self) -> None:
+        with self._faults.guard("the head of the rank's file"):
+            # At once, so that the file tells who it is however early the process dies.
+            self._flush(even_if_empty=True)
         while not self._stop.wait(self._interval_s):
             with self._faults.guard("rows of the last half second"):
                 self.flush()
@@ -113,18 +116,25 @@ class Drain:
 
     def flush(self) -> facts.Totals:
         """Book and write everything published so far, in one transaction."""
+        return self._flush(even_if_empty=False)
+
+    def _flush(self, even_if_empty: bool) -> facts.Totals:
         with self._flush_lock:
             booked, totals, scalars = self._book_all()
-            self._write(booked, totals, (), scalars)
+            self._write(booked, totals, (), scalars, even_if_empty)
             return totals
 
-    def close(self) -> None:
-        """Stop the thread, take in the tail, write the last flush and close the file."""
+    def stop(self) -> None:
+        """Stop the threads; a second call does nothing."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
         if self._resident is not None:
             self._resident.close()
+
+    def close(self) -> None:
+        """Stop the threads, take in the tail, write the last flush and close the file."""
+        self.stop()
         with self._flush_lock:
             self._wait_for_device()
             booked, _, scalars = self._book_all()

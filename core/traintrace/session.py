@@ -144,6 +144,20 @@ class Session:
         self._region_names: list[str] = []
         self._steps = 0
         self._arrange_clocks()
+        self._anchor = HostAnchor.read(now)
+        self._ledger = Ledger(now())
+        handover = Handover(self._ledger, self._pending)
+        self._put = handover.put
+        self._drain = Drain(
+            handover,
+            self._writer,
+            self,
+            self.faults,
+            self._anchor,
+            self._region_names,
+            self._pending,
+            ResidentSampler(now) if options.step_memory else None,
+        )
         self.setup_s = 0.0
 
     def _arrange_clocks(self) -> None:
@@ -165,24 +179,11 @@ class Session:
         """Start the traced span at this instant; the last act of set-up."""
         REGISTRY.add(self)
         atexit.register(self._finish_at_exit)
-        self._anchor = HostAnchor.read(self._now)
-        ledger = Ledger(self._now())
-        handover = Handover(ledger, self._pending)
-        self._drain = Drain(
-            handover,
-            self._writer,
-            self,
-            self.faults,
-            self._anchor,
-            self._region_names,
-            self._pending,
-            ResidentSampler(self._now) if self.options.step_memory else None,
-        )
         self._drain.start()
         self.recording = True
-        self.journal.publish_to(handover.put)
+        self.journal.publish_to(self._put)
         start = self._now()
-        ledger.begin(start)
+        self._ledger.begin(start)
         self.setup_s = (start - self._setup_began) / 1e9
 
     def _end_step(self, capture: StepCapture, completed: bool) -> None:
@@ -265,6 +266,7 @@ class Session:
         atexit.unregister(self._finish_at_exit)
         with self.faults.guard("the last rows of the run"):
             self._drain.close()
+        self._drain.stop()
         with self.faults.guard("the run's status in its manifest"):
             self._run.finish(status, self._identity)
         if self._on_finish is not None and self._identity.rank == 0:
@@ -272,6 +274,16 @@ class Session:
                 "the report; `traintrace report` can make it from the run folder"
             ):
                 self._on_finish(self.as_run(), self.options.print_report)
+        self._writer.release()
+
+    def discard(self) -> None:
+        """Take everything back after set-up failed half-way; nothing was or will be recorded."""
+        self.recording = False
+        self.journal.disown()
+        REGISTRY.remove(self)
+        atexit.unregister(self._finish_at_exit)
+        self.undo.close()
+        self._drain.stop()
         self._writer.release()
 
     def _finish_at_exit(self) -> None:

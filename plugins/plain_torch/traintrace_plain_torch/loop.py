@@ -111,10 +111,6 @@ class Tracer:
                 phase: session.journal.marker(SWITCH + accounts.number_of(phase))
                 for phase in (*accounts.PHASES, "clip", "communication", "other")
             }
-            session.unmeasured["input_wait"] = (
-                "batches were not requested through tracer.batches(...)"
-            )
-            session.begin()
             self._session = session
         return self
 

@@ -21,7 +21,7 @@ from traintrace.session import PluginIdentity, Ports, Session
 
 
 def open_session(model: nn.Module | None, optimizer: Any, options: TraceOptions) -> Session:
-    """Open a session for a hand-written loop, with its hooks in place and the span not yet begun."""
+    """Open a session for a hand-written loop: hooks in place, and the span just begun."""
     clock, no_clock = device_clock()
     session = Session(
         options,
@@ -35,10 +35,16 @@ def open_session(model: nn.Module | None, optimizer: Any, options: TraceOptions)
         ),
         on_finish=_report,
     )
-    session.setup = describe_model(model)
-    if no_clock is not None:
-        session.unmeasured["device_clock"] = no_clock
-    _install(session, model, optimizer)
+    try:
+        session.setup = describe_model(model)
+        if no_clock is not None:
+            session.unmeasured["device_clock"] = no_clock
+        session.unmeasured["input_wait"] = "batches were not requested through tracer.batches(...)"
+        _install(session, model, optimizer)
+        session.begin()
+    except BaseException:
+        session.discard()
+        raise
     return session
 
 

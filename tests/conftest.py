@@ -1,0 +1,58 @@
+"""What every test gets: our own faults are raised, and nothing of ours is left behind."""
+
+import gc
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from traintrace.registry import REGISTRY
+
+# Names that tracing replaces, by module; looked at only if the test has loaded the module.
+_PATCHED = {
+    "torch.autograd": ("backward", "grad"),
+    "torch": ("Tensor.to", "Tensor.cuda", "amp.GradScaler.step"),
+    "torch.utils.data": ("DataLoader.__iter__",),
+    "accelerate.data_loader": ("send_to_device",),
+    "transformers.trainer": ("Trainer.train", "skip_first_batches"),
+}
+
+
+def _state() -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    for module_name, names in _PATCHED.items():
+        for name in names if module_name in sys.modules else ():
+            target: Any = sys.modules[module_name]
+            for part in name.split("."):
+                target = getattr(target, part)
+            state[f"{module_name}.{name}"] = target
+    optimizers: Any = sys.modules.get("torch.optim.optimizer")
+    if optimizers is not None:
+        state["optimizer step pre-hooks"] = dict(optimizers._global_optimizer_pre_hooks)
+        state["optimizer step post-hooks"] = dict(optimizers._global_optimizer_post_hooks)
+    return state
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_hidden_or_left_behind() -> Iterator[None]:
+    """Raise the tracer's own faults, and check that no patch, hook or session outlives its test."""
+    before = _state()
+    REGISTRY.raise_faults = True
+    yield
+    REGISTRY.raise_faults = False
+    assert REGISTRY.current() is None, "a session is still active"
+    after = _state()
+    if any(after[name] is not value and after[name] != value for name, value in before.items()):
+        gc.collect()  # a shim that lives as long as a callback goes with it
+        after = _state()
+    for name, value in before.items():
+        assert after[name] == value, f"{name} is still patched"
+
+
+@pytest.fixture
+def faults_are_reported() -> Iterator[None]:
+    """Let the tracer treat its faults as it does for users: reported once, never raised."""
+    REGISTRY.raise_faults = False
+    yield
+    REGISTRY.raise_faults = True
