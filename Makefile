@@ -5,7 +5,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PARTS  := core analysis reporting plugins/plain_torch plugins/lightning plugins/huggingface
 
-.PHONY: help demo test check check-long dist clean
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+.PHONY: help demo test lint check check-long dist clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,17 +21,18 @@ demo: $(READY)  ## Train on real digits with a slow dataset, print the report, s
 	@echo "Read a run again with: $(BIN)/traintrace report runs/digits-plain"
 
 test: $(READY)  ## Run the tests
-	$(BIN)/python -m pytest -m "not long"
+	$(PYTEST) -m "not long"
 
-check: $(READY)  ## Lint, format, types, import contracts and the tests
+lint: $(READY)  ## Lint, format, types and import contracts
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -m "not long"
+
+check: lint test  ## All that a change must pass
 
 check-long: check  ## Everything, the slow tests too
-	$(BIN)/python -m pytest -m long
+	$(PYTEST) -m long
 
 $(READY): requirements-dev.txt constraints.txt $(wildcard */pyproject.toml plugins/*/pyproject.toml)
 	$(PYTHON) -m venv $(VENV)
@@ -37,7 +40,7 @@ $(READY): requirements-dev.txt constraints.txt $(wildcard */pyproject.toml plugi
 	touch $@
 
 dist: $(READY)  ## Build a wheel and an sdist of every distribution into dist/
-	for part in $(PARTS); do $(BIN)/python -m build --outdir dist $$part || exit 1; done
+	for part in $(PARTS); do $(BIN)/python -m build --no-isolation --outdir dist $$part || exit 1; done
 
 clean:  ## Remove what the targets above made
 	rm -rf $(VENV) dist runs
