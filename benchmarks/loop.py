@@ -9,6 +9,7 @@ reads "block" per line from stdin and answers with the block's median CPU time p
 
 import argparse
 import contextlib
+import itertools
 import os
 import statistics
 import sys
@@ -79,7 +80,7 @@ class StepTimes:
     def median_us(self) -> float:
         """Give the median time per step of the last pass [us], its first steps left out."""
         kept = self.moments[SKIPPED:]
-        return statistics.median(b - a for a, b in zip(kept, kept[1:], strict=False)) / 1e3
+        return statistics.median(b - a for a, b in itertools.pairwise(kept)) / 1e3
 
 
 def plain_block(task: Task) -> float:
@@ -96,7 +97,8 @@ def _session(*arguments: Any) -> Iterator[Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         tracer = trace(*arguments, run_dir=folder, print_report=False).start()
-        tracer._session._on_finish = None  # the report is no part of a step
+        session: Any = tracer._session
+        session._on_finish = None  # the report is no part of a step
         try:
             yield tracer
         finally:
@@ -135,7 +137,7 @@ def explicit_block(task: Task) -> float:
 
 def traceml_block(task: Task) -> float:
     """Train one block under traceml-ai, as its quick start says."""
-    import traceml_ai as traceml
+    import traceml_ai as traceml  # type: ignore[import-not-found]  # in its own environment
 
     times = StepTimes(task.batches)
     for batch in times:
@@ -146,7 +148,7 @@ def traceml_block(task: Task) -> float:
 
 def pytscope_block(task: Task) -> float:
     """Train one block under pytscope's automatic profiler."""
-    from pytscope import AutoProfiler
+    from pytscope import AutoProfiler  # type: ignore[import-not-found]  # in its own environment
 
     times = StepTimes(task.batches)
     with tempfile.TemporaryDirectory() as folder, AutoProfiler(folder, task.model, task.optimizer):

@@ -171,7 +171,8 @@ class Session:
         self.journal = Journal(
             threading.get_ident(), lambda segment: None, self._now, self._recorder
         )
-        self.capture = StepCapture(self._end_step)
+        self._end = self._end_step  # bound once, not at every step
+        self.capture = StepCapture(self._end)
 
     # -- the span --------------------------------------------------------------------------------
 
@@ -198,7 +199,7 @@ class Session:
             self.journal.cut(capture)
         else:
             self.journal.write(ABORT)
-        self.capture = StepCapture(self._end_step)
+        self.capture = StepCapture(self._end)
         if completed and self._steps == self.options.max_steps:
             self.stop_recording()
 

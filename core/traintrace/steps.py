@@ -87,17 +87,18 @@ class StepCapture:
 
     def complete(self) -> bool:
         """End the step here and publish it; False if it had ended already."""
-        return self._finish(True)
-
-    def abort(self) -> bool:
-        """Drop the step: its time becomes `aborted`; False if it had ended already."""
-        return self._finish(False)
-
-    def _finish(self, completed: bool) -> bool:
         end, self._end = self._end, None
         if end is None:
             return False
-        end(self, completed)
+        end(self, True)
+        return True
+
+    def abort(self) -> bool:
+        """Drop the step: its time becomes `aborted`; False if it had ended already."""
+        end, self._end = self._end, None
+        if end is None:
+            return False
+        end(self, False)
         return True
 
 

@@ -55,11 +55,10 @@ def test_a_busy_drain_never_makes_training_wait() -> None:
     handover = Handover(Ledger(0), capacity=1)
     handover.put(segment(0, 10))
     with handover._lock:  # the drain is booking at this moment
-        done = threading.Event()
-        thread = threading.Thread(target=lambda: (handover.put(segment(10, 10)), done.set()))
+        thread = threading.Thread(target=handover.put, args=(segment(10, 10),))
         thread.start()
-        assert done.wait(5)
-        thread.join()
+        thread.join(5)
+        assert not thread.is_alive()
     assert len(handover.replay()[0]) == 2
 
 

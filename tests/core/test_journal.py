@@ -12,7 +12,8 @@ from traintrace.testing import FakeClock
 
 
 def make() -> tuple[Journal, list[Segment], FakeClock]:
-    clock, published = FakeClock(), []
+    clock = FakeClock()
+    published: list[Segment] = []
     return Journal(get_ident(), published.append, clock), published, clock
 
 

@@ -157,7 +157,10 @@ class _TracedIterator(Iterator[Batch]):
             capture.flags |= EPOCH_FIRST
         try:
             samples, tokens, padded_tokens = batch_sizes(batch)
-            if samples is not None:
+            if tokens is None and padded_tokens is None:
+                if samples is not None:
+                    capture.samples = samples + (capture.samples or 0)
+            else:
                 capture.count(samples, tokens, padded_tokens)
         except Exception as error:  # noqa: BLE001 - an odd batch type costs its own size, no more
             session.faults.fault(error, "the size of a batch")

@@ -39,7 +39,7 @@ def make(tmp_path: Path) -> Callable[..., tuple[Tracer, Net, torch.optim.Optimiz
         torch.manual_seed(0)
         model = Net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        options = {"run_dir": tmp_path / "runs", "print_report": False} | options
+        options = {"run_dir": tmp_path / "runs", "print_report": False, **options}
         return trace(model, optimizer, **options), model, optimizer
 
     return make
@@ -246,7 +246,7 @@ def test_a_warning_that_the_user_turned_into_an_error_does_not_stop_training(mak
 def test_impossible_options_are_refused_with_the_option_named(tmp_path: Path) -> None:
     for options in ({"level": "deep"}, {"max_steps": 0}, {"warmup_steps": -1}):
         with pytest.raises(UsageError, match=next(iter(options))):
-            trace(run_dir=tmp_path, **options)  # type: ignore[arg-type]
+            trace(run_dir=tmp_path, **options)
 
 
 SCRIPT = """
@@ -308,9 +308,9 @@ def test_after_sigkill_every_step_older_than_a_second_is_readable(tmp_path: Path
     run = open_run(tmp_path / "run").facts(["step", "start_ns", "duration_ns"])
     columns = run.ranks[0].columns
     ends = [
-        start + length
+        (start or 0) + (length or 0)
         for start, length in zip(columns["start_ns"], columns["duration_ns"], strict=True)
-    ]  # type: ignore[operator]
+    ]
     assert columns["step"] == list(range(1, len(ends) + 1))
     assert len(ends) > 100
     assert killed_ns - ends[-1] < 1_000_000_000

@@ -43,7 +43,8 @@ class Noisy(Dataset[torch.Tensor]):
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Tracer]:
     def make(*arguments: Any, **options: Any) -> Tracer:
-        return trace(*arguments, **({"run_dir": tmp_path, "print_report": False} | options))
+        options = {"run_dir": tmp_path, "print_report": False, **options}
+        return trace(*arguments, **options)
 
     return make
 

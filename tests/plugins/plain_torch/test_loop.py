@@ -54,7 +54,8 @@ class Net(nn.Module):
         if self.clocked is None:
             return self.linear(x)
         self.clocked("forward", 4)
-        return _Backward.apply(self.linear(x), self.clocked)
+        apply: Any = _Backward.apply
+        return apply(self.linear(x), self.clocked)
 
 
 class Sgd(torch.optim.SGD):
@@ -90,7 +91,7 @@ def make(tmp_path: Path) -> Callable[..., tuple[Tracer, Net, Sgd]]:
         optimizer = Sgd(model.parameters(), lr=0.1)
         update(Net(), Sgd(Net().parameters(), lr=0.1), torch.randn(4, 4))  # torch's own first time
         optimizer.clocked = clocked
-        options = {"run_dir": tmp_path, "print_report": False} | options
+        options = {"run_dir": tmp_path, "print_report": False, **options}
         return trace(model, optimizer, **options), model, optimizer
 
     return make
@@ -115,7 +116,7 @@ def check_books(run: facts.RunFacts) -> None:
     edge = totals.start_ns
     for start, duration in zip(columns["start_ns"], columns["duration_ns"], strict=True):
         assert start == edge
-        edge = start + duration
+        edge = (start or 0) + (duration or 0)
     in_rows = sum(duration or 0 for duration in columns["duration_ns"])
     after = sum(s.ns for s in rank.spans if s.step > totals.steps)
     assert in_rows + after == totals.wall_ns
@@ -193,7 +194,8 @@ def test_without_an_optimizer_each_block_is_a_step(make: Any, tmp_path: Path) ->
 
 def test_a_wrapped_loader_can_be_iterated_each_epoch_and_has_its_length(make: Any) -> None:
     tracer, model, optimizer = make()
-    loader = DataLoader(list(torch.randn(6, 4)), batch_size=2)
+    rows: Any = list(torch.randn(6, 4))
+    loader: Any = DataLoader(rows, batch_size=2)
     with tracer:
         batches: Any = tracer.batches(loader)
         assert len(batches) == 3
