@@ -8,10 +8,11 @@ owns everything else: run folder, drain, memory readings, faults, and the order 
 
 import atexit
 import os
+import random
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -46,6 +47,16 @@ def status_of(error: BaseException | None) -> EndStatus:
     if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
         return "completed"
     return "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+
+
+@contextmanager
+def _random_state_kept() -> Iterator[None]:
+    """Keep Python's random draws as they are: Rich takes one when it is imported."""
+    state = random.getstate()
+    try:
+        yield
+    finally:
+        random.setstate(state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +282,8 @@ class Session:
         with self.faults.guard("the run's status in its manifest"):
             self._run.finish(status, self._identity)
         if self._on_finish is not None and self._identity.rank == 0:
-            with self.faults.guard(
-                "the report; `traintrace report` can make it from the run folder"
-            ):
+            lost = "the report; `traintrace report` can make it from the run folder"
+            with self.faults.guard(lost), _random_state_kept():
                 self._on_finish(self.as_run(), self.options.print_report)
         self._writer.release()
 

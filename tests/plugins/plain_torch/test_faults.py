@@ -142,9 +142,10 @@ def test_an_exception_in_step_three_passes_unchanged_and_the_report_says_so(
     assert summary["run"]["status"] == status
     assert (summary["counts"]["steps"], summary["counts"]["steps_aborted"]) == (2, 1)
     run = open_run(tracer.run_folder).facts(["step"])
-    assert [event.detail for event in run.ranks[0].events if event.kind == "exception"][0] == type(
-        error
-    ).__name__
+    assert (
+        next(event.detail for event in run.ranks[0].events if event.kind == "exception")
+        == type(error).__name__
+    )
     assert sum(run.ranks[0].totals.account_ns.values()) == run.ranks[0].totals.wall_ns
 
 

@@ -88,6 +88,25 @@ def test_losses_weights_and_random_draws_are_the_same_to_the_bit(make: Any, work
     assert train(make, "off", workers) == absent
 
 
+def test_the_first_run_of_a_process_draws_no_random_number(tmp_path: Path) -> None:
+    code = """
+        import random, sys, torch
+        from traintrace_plain_torch import trace
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        before = random.getstate(), torch.get_rng_state().tolist()
+        with trace(model, optimizer, run_dir=sys.argv[1]) as tracer:
+            for batch in tracer.batches([torch.ones(2, 4)] * 3):
+                with tracer.step():
+                    model(batch).mean().backward()
+                    optimizer.step()
+            tracer.summary()
+        assert (random.getstate(), torch.get_rng_state().tolist()) == before
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True)
+
+
 def test_a_disabled_trace_hands_everything_back_untouched(make: Any, tmp_path: Path) -> None:
     model, loader = Net(), [torch.ones(4)]
     before = (type(model).__call__, torch.autograd.backward)
@@ -132,7 +151,7 @@ def test_the_model_pickles_and_copies_while_it_is_traced_and_a_copy_emits_nothin
         with tracer.step():
             assert not twin(torch.ones(1, 4)).any()  # the copy's own weights
             model(torch.ones(1, 4)).mean().backward()
-            list(model.parameters())[0].grad = None
+            next(iter(model.parameters())).grad = None
             tracer._session.capture.updated = True
     buffer.seek(0)
     assert isinstance(torch.load(buffer, weights_only=False), Net)

@@ -1,0 +1,217 @@
+"""`TraceCallback`, and the table that says which event of Lightning is which boundary.
+
+A step of `fit`, as Lightning reports it, for a group of one micro-batch:
+
+    train_dataloader_next   > the step opens, input_wait <
+    batch_to_device         h2d ..................... <
+    on_train_batch_start    other callbacks' hooks are callbacks
+    optimizer_step          optimizer; its closure is other, and in it
+      training_step           forward: the calls of the module's parts
+      backward                backward
+      on_before_optimizer_step, configure_gradient_clipping     clip
+    on_train_batch_end      the module's own comes last < the step ends if `global_step` grew
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from traintrace.accounts import (
+    CALLBACKS,
+    CHECKPOINT,
+    CLIP,
+    COMMUNICATION,
+    EPOCH_BOUNDARY,
+    EVALUATION,
+    FORWARD,
+    LOGGING,
+    OTHER,
+    TUNING,
+)
+from traintrace.faults import FaultReporter
+from traintrace.journal import OPEN
+from traintrace.options import LevelOption, TraceOptions
+from traintrace.registry import REGISTRY
+from traintrace.session import EndStatus, Session, status_of
+from traintrace_lightning import conditions, namespaces
+from traintrace_lightning.fit import TracedFit
+from traintrace_lightning.opening import describe, is_compiled, open_session
+from traintrace_lightning.seams import Wrap, install_on_trainer, install_on_training
+from traintrace_lightning.stream import Row
+
+if TYPE_CHECKING:
+    from traintrace_reporting import Summary
+
+namespaces.require()
+namespaces.adopt()
+
+
+# What Lightning's stream of events tells; see `Row`.
+STREAM: Final = (
+    Row("*", "train_dataloader_next", TracedFit.batch_requested, TracedFit.batch_fetched),
+    Row("*", "run_training_epoch", TracedFit.epoch_starts, TracedFit.epoch_ends),
+    Row("Strategy", "batch_to_device", None, TracedFit.batch_moved, conditions.moves_batches),
+    Row("Strategy", "training_step", FORWARD, ~FORWARD, conditions.is_all_forward),
+    Row("LightningModule", "on_train_batch_start", OPEN, None, conditions.opens_late),
+    Row("LightningModule", "on_before_optimizer_step", CLIP, ~CLIP, conditions.is_users),
+    Row("LightningModule", "configure_gradient_clipping", CLIP, ~CLIP, conditions.clips),
+    Row("LightningModule", "on_train_batch_end", None, TracedFit.micro_batch_ended),
+    Row("LightningModule", "teardown", None, TracedFit.is_over),
+    Row("Callback", "*", TUNING, ~TUNING, conditions.is_tuning),
+    Row("Callback", "*", CALLBACKS, ~CALLBACKS, conditions.is_busy_callback),
+)
+
+# Calls that the stream does not tell, or not completely; see `Wrap`.
+WRAPS: Final = (
+    Wrap("", "save_checkpoint", CHECKPOINT),
+    Wrap("fit_loop", "setup_data", EPOCH_BOUNDARY),
+    Wrap("fit_loop.epoch_loop", "on_run_start", EPOCH_BOUNDARY, TracedFit.batches_start),
+    Wrap("fit_loop.epoch_loop", "_broadcast_sigterm_tensor", COMMUNICATION),
+    Wrap("fit_loop.epoch_loop.val_loop", "setup_data", EVALUATION),
+    Wrap("fit_loop.epoch_loop.val_loop", "run", EVALUATION),
+    Wrap("_logger_connector", "log_metrics", LOGGING),
+    Wrap("precision_plugin", "_wrap_closure", OTHER),
+)
+
+
+class TraceCallback(namespaces.CallbackBase):
+    """Trace `fit`: `Trainer(callbacks=[TraceCallback()])`, of `lightning.pytorch` or `pytorch_lightning`.
+
+    Each `fit` is a run of its own. The other entry points (validate, test, predict) are not traced.
+
+    Args:
+        run_dir: Folder that holds runs.
+        name: Name of the run; None makes one.
+        level: See `traintrace.TraceOptions`.
+        enabled: False traces nothing, at no cost.
+        max_steps: Stop recording after this many steps; training goes on.
+        warmup_steps: Treat this many first steps as warm-up; None finds the number.
+        step_memory: Read memory at each step.
+        print_report: Print the report to stderr at the end.
+
+    Raises:
+        UsageError: An option has an impossible value.
+    """
+
+    def __init__(
+        self,
+        *,
+        run_dir: str | Path = "runs",
+        name: str | None = None,
+        level: LevelOption = "auto",
+        enabled: bool = True,
+        max_steps: int | None = None,
+        warmup_steps: int | None = None,
+        step_memory: bool = True,
+        print_report: bool = True,
+    ) -> None:
+        super().__init__()
+        self._options = TraceOptions(
+            run_dir=run_dir,
+            name=name,
+            level=level,
+            enabled=enabled,
+            max_steps=max_steps,
+            warmup_steps=warmup_steps,
+            step_memory=step_memory,
+            print_report=print_report,
+        )
+        self._session: Session | None = None
+        self._fit: TracedFit | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what belongs to a fit: a copy in another process traces a fit of its own."""
+        # `log` and `log_dict` are methods of the module; Lightning hands them to every callback.
+        kept = {k: v for k, v in vars(self).items() if k not in ("log", "log_dict")}
+        return {**kept, "_session": None, "_fit": None}
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    @property
+    def run_folder(self) -> Path | None:
+        """Give the folder of the newest run; None before there is one."""
+        return None if self._session is None else self._session.as_run().folder
+
+    def summary(self) -> "Summary":
+        """Give the summary as of now, during the run or after it; empty before there is one."""
+        from traintrace_reporting import Summary, summarise_run
+
+        session = self._session
+        if session is None:
+            return Summary()
+        session.flush()
+        return summarise_run(session.as_run())
+
+    # -- what the Trainer calls ------------------------------------------------------------------
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Begin the span of a `fit`; the first thing of it that a callback sees."""
+        if stage != "fit" or not self._options.enabled:
+            return
+        self._end("failed")  # an earlier fit that ended without a word
+        if any(getattr(each, "_early_exit", False) for each in trainer.callbacks):
+            return  # `Tuner` uses `fit` for its trials alone and leaves before the first step
+        faults = FaultReporter(REGISTRY.raise_faults)
+        if REGISTRY.current() is not None:
+            faults.warn("a trace is active on this thread already; the inner one records nothing")
+            return
+        with faults.guard("the whole trace"):
+            self._begin(trainer, pl_module)
+
+    def _begin(self, trainer: Any, pl_module: Any) -> None:
+        session = open_session(trainer, self._options)
+        try:
+            fit = TracedFit(session, trainer, self, on_over=lambda: self._end("completed"))
+            fit.forward_is_training_step = is_compiled(pl_module)
+            install_on_trainer(fit, STREAM, WRAPS)
+            session.begin()
+        except BaseException:
+            session.undo.close()
+            raise
+        self._session, self._fit = session, fit
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Put the seams of the work itself in place; the model and its copies are made by now."""
+        fit = self._fit
+        if fit is None or not fit.session.recording:
+            return
+        # Described first: our own seams look like a compiled part.
+        with fit.session.faults.guard("the run's configuration"):
+            fit.session.setup = describe(trainer)
+        with fit.session.faults.guard("the phases of this run"):
+            fit.training_starts()
+            install_on_training(fit)
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Count the micro-batch. Its end comes later, after every other callback's hook."""
+        fit = self._fit
+        if fit is None or not fit.session.recording:
+            return
+        try:
+            fit.count_batch(batch)
+        except Exception as error:  # noqa: BLE001 - reported, with what is lost
+            fit.session.faults.fault(error, "the size of a batch")
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """End the span; Lightning calls nothing else when a fit fails."""
+        # SIGTERM reaches Lightning as a SystemExit without a code.
+        if type(exception).__name__ == "SIGTERMException":
+            self._end("interrupted", exception)
+        else:
+            self._end(status_of(exception), exception)
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """End a `fit` that went well, unless the module's own teardown is still to tell.
+
+        That one comes after every callback's: only then have all progress bars closed.
+        """
+        if stage == "fit" and (self._session is None or not self._session.recording):
+            self._end("completed")
+
+    def _end(self, status: EndStatus, error: BaseException | None = None) -> None:
+        session, self._fit = self._session, None
+        if session is None or session.finished:
+            return
+        with session.faults.guard("the end of the run"):
+            session.finish(status, error)

@@ -1,0 +1,191 @@
+"""One traced `fit`: its session, and what happens at those boundaries that are more than one mark."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from traintrace.accounts import FORWARD, H2D, INPUT_WAIT, TUNING
+from traintrace.facts import EPOCH_FIRST, LOOKAHEAD, PARTIAL_GROUP
+from traintrace.journal import EXHAUSTED, OPEN, SWITCH
+from traintrace.pytorch.sizes import batch_sizes
+from traintrace.session import Session
+from traintrace_lightning.namespaces import is_overridden
+
+Mark = Callable[[], None]
+_TRANSFER_HOOKS: Final = (
+    "on_before_batch_transfer",
+    "transfer_batch_to_device",
+    "on_after_batch_transfer",
+)
+
+
+class TracedFit:
+    """The state of one traced `fit`.
+
+    Attributes:
+        session: Where its boundaries are written.
+        trainer: The Trainer that fits.
+        callback: The callback that traces; it is missing from `trainer.callbacks` during the trial
+            runs of a tuner.
+        forward_is_training_step: All of `training_step` is `forward`: the calls inside it cannot be
+            seen.
+        iterates_itself: The module takes the loader's iterator and fetches inside its
+            `training_step`.
+        on_over: Called when the fit went well and all callbacks have been torn down.
+        moves_batches: There is a transfer to time.
+        forget_events: Forgets how events were classified, for when one of the facts above changes.
+    """
+
+    def __init__(
+        self, session: Session, trainer: Any, callback: object, *, on_over: Mark = lambda: None
+    ) -> None:
+        self.session = session
+        self.trainer = trainer
+        self.callback = callback
+        self.on_over = on_over
+        self.forward_is_training_step = False
+        self.iterates_itself = False
+        self.forget_events: Mark = lambda: None
+        self.moves_batches = session.level != "step" and self._has_transfer()
+        if session.level != "step" and not self.moves_batches:
+            session.unmeasured["h2d"] = "no device"
+        self._loop_moves = False  # a fetch that ends now is followed by a transfer
+        self._moving = False
+        self._trials = 0
+        self._holds_batch = False
+        self._batch_flags = 0
+        self._step_seen: int = trainer.global_step
+        self._forward_settled = session.level == "step"
+        self._open_memory = session.open_memory
+        journal = session.journal
+        self._enter_wait = journal.bounded_marker(INPUT_WAIT)
+        self._leave_wait = journal.marker(~INPUT_WAIT)
+        self._exhausted = journal.marker(EXHAUSTED)
+        self._open_step = journal.marker(OPEN)
+        self._enter_move, self._leave_move = journal.marker(H2D), journal.marker(~H2D)
+        self._switch_to_move = journal.marker(SWITCH + H2D)
+
+    def _has_transfer(self) -> bool:
+        """Say whether there is a transfer to time: to a device, or in a hook of the user."""
+        if self.trainer.strategy.root_device.type != "cpu":
+            return True
+        owners = (self.trainer.lightning_module, self.trainer.datamodule)
+        return any(is_overridden(owner, hook) for owner in owners for hook in _TRANSFER_HOOKS)
+
+    # -- boundaries, in the order in which a micro-batch meets them --------------------------------
+
+    def training_starts(self) -> None:
+        """All is restored from a checkpoint and no step has run."""
+        self._step_seen = self.trainer.global_step
+
+    def epoch_starts(self) -> None:
+        """An epoch of training begins, or one of a tuner's trial runs."""
+        self._loop_moves = False
+        if self._trials or self.callback not in self.trainer.callbacks:
+            self._trials += 1
+            self.session.journal.write(TUNING)
+            return
+        self._batch_flags = EPOCH_FIRST
+
+    def batches_start(self) -> None:
+        """The epoch's iterator is there; the loop fetches from now on."""
+        fetcher = self.trainer.fit_loop._data_fetcher
+        # By name: the class differs between Lightning's two names.
+        kind = type(fetcher).__name__
+        self.iterates_itself = kind == "_DataLoaderIterDataFetcher"
+        if self.iterates_itself:
+            self.session.unmeasured["h2d"] = "the training step moves its own batches"
+        # Only data without a length is fetched one ahead, to know which batch is the last.
+        self._holds_batch = kind == "_PrefetchDataFetcher" and fetcher.length is None
+        self._loop_moves = self.moves_batches and not self.iterates_itself
+
+    def batch_requested(self) -> None:
+        """The loop, or the user's step, asks for a training batch."""
+        if self._open_memory is not None and not self.session.capture.micro_batches:
+            self._open_memory()
+        self._enter_wait()
+
+    def batch_fetched(self) -> None:
+        """The batch is there, or the data ended. The loop moves a batch at once: one mark for both."""
+        if sys.exc_info()[0] is StopIteration:
+            self._exhausted()
+            self._leave_wait()
+            if self._holds_batch:  # the batch that was fetched ahead is delivered all the same
+                self._open_step()
+                if self._loop_moves:
+                    self._moving = True
+                    self._enter_move()
+        elif self._loop_moves:
+            self._moving = True
+            self._switch_to_move()
+        else:
+            self._leave_wait()
+
+    def batch_moved(self) -> None:
+        """The batch is on the device. Evaluation moves its batches too; that is not ours to time."""
+        if self._moving:
+            self._moving = False
+            self._leave_move()
+
+    def epoch_ends(self) -> None:
+        """An epoch ends; a group that is still open then will never update."""
+        if self._trials:
+            self._trials -= 1
+            self.session.journal.write(~TUNING)
+        elif self.session.recording:
+            self.session.capture.abort()
+
+    def count_batch(self, batch: Any) -> None:
+        """Count a micro-batch whose training step has run."""
+        capture = self.session.capture
+        capture.micro_batches += 1
+        capture.flags |= self._batch_flags
+        self._batch_flags = 0
+        samples, tokens, padded_tokens = batch_sizes(batch)
+        if samples is not None:
+            capture.count(samples, tokens, padded_tokens)
+
+    def micro_batch_ended(self) -> None:
+        """A micro-batch is over, all hooks included: it may be the end of a step.
+
+        `global_step` counts the updates of Lightning's own optimizers. Under manual optimization raw
+        optimizers may update and several may update in turn: there each batch is a step.
+        """
+        session, trainer = self.session, self.trainer
+        if self._trials or not session.recording:
+            return
+        capture, step = session.capture, trainer.global_step
+        if step == self._step_seen and trainer.lightning_module.automatic_optimization:
+            if self._group_ended():
+                capture.abort()  # nothing was updated, and the gradients are zeroed next
+            return
+        self._step_seen = capture.framework_step = step
+        capture.epoch = trainer.current_epoch
+        if self._holds_batch:
+            capture.flags |= LOOKAHEAD
+        accumulation = trainer.accumulate_grad_batches
+        if accumulation > 1 and capture.micro_batches < accumulation:
+            capture.flags |= PARTIAL_GROUP
+        if not self._forward_settled:
+            self._settle_forward()
+        capture.complete()
+
+    def is_over(self) -> None:
+        """The last hook of a fit that went well; a tuner's trial runs have none."""
+        self.on_over()
+
+    def _group_ended(self) -> bool:
+        trainer = self.trainer
+        batches = trainer.fit_loop.batch_idx + 1
+        return bool(batches % trainer.accumulate_grad_batches == 0 or trainer.is_last_batch)
+
+    def _settle_forward(self) -> None:
+        """After the first step: where no call of a module was seen, take all of `training_step`."""
+        self._forward_settled = True
+        if self.forward_is_training_step or self.session.journal.has(FORWARD):
+            return
+        self.forward_is_training_step = True
+        self.session.add_event(
+            "approximation", "forward is all of training_step: it calls no module that can be seen"
+        )
+        self.forget_events()

@@ -1,0 +1,110 @@
+"""Open the session of one fit: who traces what, on which device, with which configuration."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+
+from traintrace import facts
+from traintrace.identity import Identity
+from traintrace.options import TraceOptions
+from traintrace.pytorch.agreement import agree_on_run
+from traintrace.pytorch.events import device_clock
+from traintrace.pytorch.memory import AllocatorMemory
+from traintrace.pytorch.scalars import read_scalar
+from traintrace.pytorch.setup import describe_loader, describe_model
+from traintrace.runfolder import Run
+from traintrace.runstart import TOOL_VERSION
+from traintrace.session import PluginIdentity, Ports, Session
+from traintrace_lightning.namespaces import framework_of
+
+_STRATEGIES: Final = (
+    ("SingleDevice", "single_process"),
+    ("DDP", "ddp"),
+    ("ModelParallel", "fsdp"),
+    ("FSDP", "fsdp"),
+    ("DeepSpeed", "deepspeed"),
+)
+
+
+def open_session(trainer: Any, options: TraceOptions) -> Session:
+    """Open a session for the fit that `trainer` is setting up; the span has not begun."""
+    framework, version = framework_of(trainer)
+    device: torch.device = trainer.strategy.root_device
+    clock, no_clock = (None, "no device") if device.type == "cpu" else device_clock()
+    session = Session(
+        options,
+        PluginIdentity("lightning", TOOL_VERSION, framework, version),
+        Ports(
+            memory=AllocatorMemory(device) if device.type == "cuda" else None,
+            device_clock=clock,
+            read_scalar=read_scalar,
+            agree_on_run=agree_on_run,
+            packages=("torch", "numpy", "lightning", "pytorch-lightning"),
+        ),
+        on_finish=_report,
+        # Lightning starts processes of its own and tells them their place by other variables.
+        identity=replace(
+            Identity.from_environment(),
+            rank=trainer.global_rank,
+            local_rank=trainer.local_rank,
+            world_size=trainer.world_size,
+            node=trainer.node_rank,
+            nodes=trainer.num_nodes,
+        ),
+    )
+    if no_clock is not None:
+        session.unmeasured["device_clock"] = no_clock
+    if session.level == "step":
+        for name in ("h2d", "forward", "backward", "optimizer"):
+            session.unmeasured[name] = 'the trace level is "step"'
+    return session
+
+
+def describe(trainer: Any) -> facts.Setup:
+    """Describe the configuration of the fit; its loaders exist by now."""
+    module = trainer.lightning_module
+    setup = describe_model(module)
+    loader, batch_size = describe_loader(_first(trainer.train_dataloader))
+    return replace(
+        setup,
+        strategy=_strategy_name(trainer.strategy) or setup.strategy,
+        device_kind=trainer.strategy.root_device.type,
+        precision=str(trainer.precision),
+        compiled=is_compiled(module) or any(map(_runs_compiled, module.modules())),
+        accumulation=trainer.accumulate_grad_batches,
+        batch_size=batch_size,
+        loader=loader,
+    )
+
+
+def is_compiled(module: Any) -> bool:
+    """Say whether the Lightning module itself was given through `torch.compile`."""
+    return getattr(module, "_compiler_ctx", None) is not None
+
+
+def _runs_compiled(module: torch.nn.Module) -> bool:
+    compiled = vars(module).get("_compiled_call_impl") is not None
+    return compiled or type(module).__name__ == "OptimizedModule"
+
+
+def _strategy_name(strategy: Any) -> str | None:
+    for cls in type(strategy).__mro__:
+        for start, name in _STRATEGIES:
+            if cls.__name__.startswith(start):
+                return name
+    return None
+
+
+def _first(loaders: Any) -> Any:
+    """Give the first of nested loaders; what it says stands for all."""
+    while isinstance(loaders, (Mapping, list, tuple)) and loaders:
+        loaders = next(iter(loaders.values() if isinstance(loaders, Mapping) else loaders))
+    return loaders
+
+
+def _report(run: Run, print_report: bool) -> None:
+    from traintrace_reporting.finish import finish_run
+
+    finish_run(run, print_report=print_report, stream=None)

@@ -1,0 +1,143 @@
+"""Install what sees the boundaries of one fit, on this fit's own objects; `session.undo` takes it off."""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from traintrace.accounts import OPTIMIZER, OTHER
+from traintrace.journal import Journal
+from traintrace.patching import replace_attribute
+from traintrace.pytorch.backward import mark_own_work, trace_backward
+from traintrace.pytorch.forward import trace_forward
+from traintrace.pytorch.optimizer import trace_optimizers
+from traintrace.session import Session
+from traintrace_lightning.fit import TracedFit
+from traintrace_lightning.stream import Events, Row, listen
+
+
+class Wrap(NamedTuple):
+    """A method whose whole call belongs to one account.
+
+    Attributes:
+        path: Where its owner is, from the trainer on; empty for the trainer.
+        method: Its name. A release without it loses that split, no more.
+        account: The account.
+        after: A boundary of the fit that is reached when the call has returned.
+    """
+
+    path: str
+    method: str
+    account: int
+    after: Callable[[TracedFit], None] | None = None
+
+
+def install_on_trainer(fit: TracedFit, stream: Sequence[Row], wraps: Sequence[Wrap]) -> None:
+    """Install what sees the trainer's own events; before anything of the fit has happened."""
+    events = Events(fit, stream)
+    fit.forget_events = events.clear
+    undo = fit.session.undo
+    for undo_one in listen(fit.trainer.profiler, events):
+        undo.callback(undo_one)
+    for wrap in wraps:
+        owner = fit.trainer
+        for name in filter(None, wrap.path.split(".")):
+            owner = getattr(owner, name, None)
+        if wrap.account == OTHER and fit.session.level == "step":
+            continue  # it only keeps the closure out of a phase
+        if hasattr(owner, wrap.method):
+            undo.callback(_wrap(fit, owner, wrap))
+
+
+def _wrap(fit: TracedFit, owner: Any, wrap: Wrap) -> Callable[[], None]:
+    original, after = getattr(owner, wrap.method), wrap.after
+    journal = fit.session.journal
+    enter, leave = journal.bounded_marker(wrap.account), journal.marker(~wrap.account)
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        enter()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            leave()
+
+    @functools.wraps(original)
+    def call_and_tell(*args: Any, **kwargs: Any) -> Any:
+        result = call(*args, **kwargs)
+        if after is not None:
+            with fit.session.faults.guard("some boundaries of a Lightning run"):
+                after(fit)
+        return result
+
+    return replace_attribute(owner, wrap.method, call if after is None else call_and_tell)
+
+
+def install_on_training(fit: TracedFit) -> None:
+    """Install what sees the work itself; after checkpoints are loaded and copies of the model made.
+
+    | call                        | account                                                 |
+    |-----------------------------|---------------------------------------------------------|
+    | a callable part of the module | forward                                               |
+    | loss.backward(), autograd.grad | backward (gradient_sync after this rank's own work)  |
+    | optimizer.step()            | optimizer, without its closure                          |
+
+    Backward is seen at `torch.autograd.backward` and not between Lightning's own hooks: every
+    strategy's and every user's backward ends there, under manual optimization too, and no hook's
+    dispatch (35 us) lies inside.
+    """
+    session = fit.session
+    phases = session.level != "step"
+    installed = [trace_optimizers(session, charge=phases)]
+    if phases:
+        module = fit.trainer.lightning_module
+        installed += [trace_backward(session.journal), mark_own_work(session.journal, module)]
+        installed += [_guard_updates(session, fit.trainer.strategy)]
+        if not fit.forward_is_training_step:
+            models = [module, *callable_parts(module)]
+            installed += [trace_forward(session.journal, models, passes=_is_redirected)]
+    for each in installed:
+        for undo_one in each:
+            session.undo.callback(undo_one)
+
+
+def _guard_updates(session: Session, strategy: Any) -> Iterator[Callable[[], None]]:
+    """Close `optimizer` when an update raises: torch's own hook does not run then."""
+    yield replace_attribute(
+        strategy, "optimizer_step", _closed_on_error(session.journal, strategy.optimizer_step)
+    )
+
+
+def _closed_on_error(journal: Journal, original: Callable[..., Any]) -> Callable[..., Any]:
+    leave = journal.marker(~OPTIMIZER)
+
+    @functools.wraps(original)
+    def optimizer_step(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except BaseException:
+            leave()
+            raise
+
+    return optimizer_step
+
+
+def _is_redirected(module: nn.Module) -> bool:
+    """Say whether this call carries Lightning's `training_step`: DDP and FSDP take it through forward."""
+    return getattr(vars(module).get("forward"), "__name__", "") == "wrapped_forward"
+
+
+def callable_parts(module: nn.Module) -> Iterator[nn.Module]:
+    """Give the nearest descendants that can be called, metrics left out.
+
+    Containers (ModuleList, ModuleDict) have no forward and are looked through.
+    """
+    for child in module.children():
+        if any(base.__module__.partition(".")[0] == "torchmetrics" for base in type(child).__mro__):
+            continue
+        # A compiled module has its forward on the instance.
+        if "forward" in vars(child) or type(child).forward is not nn.Module.forward:
+            yield child
+        else:
+            yield from callable_parts(child)
