@@ -142,6 +142,8 @@ class Drain:
             totals = self._totals(ledger_totals)
             self._write(booked, totals, tail, scalars, even_if_empty=True)
             self._writer.close()
+        if self._deferred:
+            self._faults.warn(f"{len(self._deferred)} logged values never arrived from the device")
 
     def _wait_for_device(self) -> None:
         deadline = time.monotonic() + FINAL_RESOLVE_S

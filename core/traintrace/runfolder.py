@@ -27,7 +27,7 @@ from traintrace.facts import (
     Setup,
     TracerCost,
 )
-from traintrace.store import RankReader
+from traintrace.reader import RankReader
 
 MANIFEST_NAME: Final = "manifest.json"
 MANIFEST_VERSION: Final = 1

@@ -183,3 +183,34 @@ def test_regions_and_values_of_a_closed_step_are_in_its_row(open_session: Any) -
     assert [(scalar.step, scalar.name, scalar.value) for scalar in rank.scalars] == [
         (1, "loss", 2.0)
     ]
+
+
+class Arriving:
+    """A logged value on its way from a device; it arrives when it is told to."""
+
+    def __init__(self) -> None:
+        self.arrived = False
+
+    def ready(self) -> bool:
+        return self.arrived
+
+    def value(self) -> float:
+        assert self.arrived, "read before it was there: this would wait for the device"
+        return 4.5
+
+
+def test_a_value_on_a_device_is_read_when_it_has_arrived_and_never_waited_for(
+    open_session: Any,
+) -> None:
+    value = Arriving()
+    session = open_session(Ports(read_scalar=lambda given: given))
+    session.journal.write(A.INPUT_WAIT)
+    session.journal.write(~A.INPUT_WAIT)
+    session.log("loss", value)
+    session.capture.complete()
+    session.flush()
+    assert read(session).scalars == []
+    value.arrived = True
+    step(session)
+    session.finish("completed")
+    assert [(scalar.step, scalar.value) for scalar in read(session).scalars] == [(1, 4.5)]

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from traintrace import accounts, facts
 from traintrace.errors import NewerSchemaError, RunReadError
+from traintrace.reader import RankReader
 from traintrace.retention import Retention
+from traintrace.schema import SCHEMA_VERSION, STEP_COLUMNS
 from traintrace.steps import BookedStep
-from traintrace.store import SCHEMA_VERSION, STEP_COLUMNS, RankReader, RankWriter
+from traintrace.store import RankWriter
 
 
 def make_totals(steps: int = 1, **account_ns: int) -> facts.Totals:
