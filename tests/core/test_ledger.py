@@ -14,6 +14,7 @@ from traintrace.journal import (
     OPEN,
     OWN_WORK_DONE,
     REGION,
+    RETRACT,
     SWITCH,
     Segment,
 )
@@ -24,7 +25,7 @@ CODES = (
     [*range(A.COUNT), *(~account for account in range(A.COUNT))]
     + [SWITCH + account for account in range(A.COUNT)]
     + [BASE + account for account in (A.STARTUP, A.GAP, A.SHUTDOWN)]
-    + [OPEN, ABORT, EXHAUSTED, OWN_WORK_DONE, *range(REGION, REGION + 6)]
+    + [OPEN, ABORT, EXHAUSTED, RETRACT, OWN_WORK_DONE, *range(REGION, REGION + 6)]
     + [999_999 - 1, 63]
 )
 
@@ -335,3 +336,14 @@ def test_a_clock_that_goes_back_loses_no_time() -> None:
     assert row is not None
     assert sum(row.inside) + sum(row.between) == 30
     assert ledger.totals().unbalanced == 1
+
+
+def test_a_step_opened_for_a_request_that_brought_nothing_has_not_opened() -> None:
+    play = Script()
+    play.play((5, BASE + A.GAP), (1, OPEN), (8, RETRACT), (3, OPEN), close=10)
+    (row,) = play.rows
+    assert row.between[A.EPOCH_BOUNDARY] == 8
+    assert row.between[A.GAP] == 1 + 3
+    assert row.inside[A.BATCH_PREP] == 10
+    assert play.ledger.totals().steps_aborted == 0
+    assert play.ledger.totals().unbalanced == 0

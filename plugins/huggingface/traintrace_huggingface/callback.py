@@ -1,0 +1,157 @@
+"""The callback: all that a user adds. What it sees of a `Trainer`, as a table.
+
+| event of the Trainer (where it is seen)               | boundary                                      |
+|-------------------------------------------------------|-----------------------------------------------|
+| `Trainer.train` entered, left                         | the span begins (`startup`), ends             |
+| `_inner_training_loop` entered                        | an attempt begins: the rest is installed      |
+| `_inner_training_loop` raised                         | the open step is `aborted`; all is undone     |
+| `on_epoch_begin` done                                 | `epoch_boundary`; an open group is carried    |
+| `get_batch_samples`                                   | the step opens; `input_wait`                  |
+| ... brought no batch                                  | that wait was `epoch_boundary`, no step opens |
+| `DataLoader.__iter__` inside it                       | `epoch_boundary`: workers start               |
+| `send_to_device` inside it                            | `h2d`; while batches are skipped, `resume_skip` |
+| `_get_num_items_in_batch` inside it                   | `batch_prep`                                  |
+| `accelerator.gather` inside it                        | `communication`                               |
+| `training_step(model, inputs)`                        | a micro-batch; `model` is what is traced      |
+| `_prepare_inputs`                                     | `h2d`                                         |
+| `model(...)`                                          | `forward`                                     |
+| `torch.autograd.backward`                             | `backward`                                    |
+| `accelerator.clip_grad_norm_`                         | `clip`                                        |
+| a torch optimizer's own step                          | `optimizer`; accelerate's share is `other`    |
+| `on_step_end` done                                    | the step is complete                          |
+| `_maybe_log_save_evaluate` with something to log, `log` | `logging`                                   |
+| `evaluate`                                            | `evaluation`                                  |
+| `predict`                                             | `prediction`                                  |
+| `_save_checkpoint`, `save_model`, `on_save`           | `checkpoint`                                  |
+| any other event, if a foreign callback listens        | `callbacks`                                   |
+| `on_epoch_end` done                                   | `gap`; if training stops, an open group is `aborted` |
+| `on_train_end` done                                   | `shutdown`                                    |
+
+Events are seen where the Trainer calls all its callbacks, not by methods of this one: so its place in
+the list of callbacks does not matter.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformers.trainer_callback import TrainerCallback
+
+from traintrace.faults import FaultReporter
+from traintrace.options import LevelOption, TraceOptions
+from traintrace.registry import REGISTRY
+from traintrace.session import Session, status_of
+from traintrace_huggingface.opening import open_session
+from traintrace_huggingface.shim import hold_shim
+
+if TYPE_CHECKING:
+    from traintrace_reporting import Summary
+
+
+class TraceCallback(TrainerCallback):
+    """Trace what this callback's Trainer does in `train()`; each call is a run of its own.
+
+    Args:
+        run_dir: Folder that holds runs.
+        name: Name of this run; None makes one.
+        level: See `traintrace.TraceOptions`.
+        enabled: False installs nothing and costs nothing.
+        max_steps: Stop recording after this many steps; training goes on.
+        warmup_steps: Treat this many first steps as warm-up; None finds the number.
+        step_memory: Read memory at each step.
+        print_report: Print the report to stderr when training ends.
+
+    Raises:
+        UsageError: An option has an impossible value.
+    """
+
+    def __init__(
+        self,
+        *,
+        run_dir: str | Path = "runs",
+        name: str | None = None,
+        level: LevelOption = "auto",
+        enabled: bool = True,
+        max_steps: int | None = None,
+        warmup_steps: int | None = None,
+        step_memory: bool = True,
+        print_report: bool = True,
+    ) -> None:
+        self._options = TraceOptions(
+            run_dir=run_dir,
+            name=name,
+            level=level,
+            enabled=enabled,
+            max_steps=max_steps,
+            warmup_steps=warmup_steps,
+            step_memory=step_memory,
+            print_report=print_report,
+        )
+        self._session: Session | None = None
+        self._is_asked = False
+        if enabled:
+            hold_shim(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy in another process, trial or Trainer starts clean, and has its own share of the shim.
+        return _rebuild, (type(self), asdict(self._options))
+
+    def trace(self, trainer: Any, train: Callable[[], Any]) -> Any:
+        """Call `train`, traced unless this thread is traced already; the shim's way in.
+
+        Gives what `train` gives, and raises what it raises.
+        """
+        if self._is_asked:  # a second shim, under another tool's patch of `Trainer.train`
+            return train()
+        self._is_asked = True
+        session: Session | None = None
+        error: BaseException | None = None
+        try:
+            session = self._open(trainer)
+            return train()
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            self._is_asked = False
+            if session is not None:
+                with session.faults.guard("the end of the run"):
+                    session.finish(status_of(error), error)
+            del error  # it holds this frame, which would hold it
+
+    def _open(self, trainer: Any) -> Session | None:
+        faults = FaultReporter(REGISTRY.raise_faults)
+        if REGISTRY.current() is not None:
+            faults.warn("a trace is active on this thread already; the inner one records nothing")
+            return None
+        session: Session | None = None
+        with faults.guard("the whole trace"):
+            session = self._session = open_session(trainer, self._options)
+        return session
+
+    def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
+        """Notice a Trainer that never goes through `Trainer.train`."""
+        if self._options.enabled and not self._is_asked and REGISTRY.current() is None:
+            FaultReporter().warn(
+                "traintrace records nothing: this Trainer's train() does not call Trainer.train()"
+            )
+
+    @property
+    def run_folder(self) -> Path | None:
+        """Give the folder of the latest run; None before the first and if tracing is off."""
+        return None if self._session is None else self._session.as_run().folder
+
+    def summary(self) -> "Summary":
+        """Give the summary as of now, during the run or after it; empty if tracing is off."""
+        from traintrace_reporting import Summary, summarise_run
+
+        session = self._session
+        if session is None:
+            return Summary()
+        session.flush()
+        return summarise_run(session.as_run())
+
+
+def _rebuild(kind: type[TraceCallback], options: dict[str, Any]) -> TraceCallback:
+    return kind(**options)

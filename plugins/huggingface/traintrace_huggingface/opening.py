@@ -1,0 +1,58 @@
+"""Open a session for one `train()` of a Trainer, with its seams in place and the span begun."""
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import transformers
+
+from traintrace.options import TraceOptions
+from traintrace.pytorch.agreement import agree_on_run
+from traintrace.pytorch.events import device_clock
+from traintrace.pytorch.memory import memory_reader
+from traintrace.pytorch.scalars import read_scalar
+from traintrace.registry import REGISTRY
+from traintrace.runfolder import Run
+from traintrace.session import PluginIdentity, Ports, Session
+from traintrace_huggingface.seams import Seams
+from traintrace_huggingface.setup import describe
+
+
+def open_session(trainer: Any, options: TraceOptions) -> Session:
+    """Set everything up and begin the span; on a fault nothing stays installed."""
+    clock, no_clock = device_clock()
+    session = Session(
+        options,
+        PluginIdentity("huggingface", _own_version(), "transformers", transformers.__version__),
+        Ports(
+            memory=memory_reader(),
+            device_clock=clock,
+            read_scalar=read_scalar,
+            agree_on_run=agree_on_run,
+            packages=("torch", "transformers", "accelerate", "numpy", "deepspeed", "peft"),
+        ),
+        on_finish=_report,
+    )
+    if no_clock is not None:
+        session.unmeasured["device_clock"] = no_clock
+    try:
+        session.setup = describe(trainer)
+        Seams(session, trainer).install()
+        session.begin()
+    except BaseException:
+        session.undo.close()
+        REGISTRY.remove(session)
+        raise
+    return session
+
+
+def _own_version() -> str:
+    try:
+        return version("traintrace-huggingface")
+    except PackageNotFoundError:  # a plain source tree
+        return "0.1.0"
+
+
+def _report(run: Run, print_report: bool) -> None:
+    from traintrace_reporting.finish import finish_run
+
+    finish_run(run, print_report=print_report, stream=None)

@@ -1,0 +1,232 @@
+"""Where a Trainer's time goes, against clocks around the bodies that sleep."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+from transformers import Trainer, TrainerCallback
+
+from traintrace.facts import CARRIED, EPOCH_FIRST, LOOKAHEAD, PARTIAL_GROUP
+
+PHASES = ("input_wait", "forward", "backward", "optimizer")
+
+
+@pytest.mark.parametrize(
+    ("accumulate", "groups"), [(1, [1, 1, 1, 1, 1]), (2, [2, 2, 1]), (4, [4, 1])]
+)
+def test_phases_match_the_clock_and_a_short_last_group_is_a_step(
+    recipe: Any, tools: Any, monkeypatch: pytest.MonkeyPatch, accumulate: int, groups: list[int]
+) -> None:
+    if not tools.updates_short_groups:
+        groups = [count for count in groups if count == accumulate]
+    fetch = _BaseDataLoaderIter.__next__
+
+    def timed_fetch(iterator: Any) -> Any:
+        with recipe.truth.clock("fetch"):
+            return fetch(iterator)
+
+    monkeypatch.setattr(_BaseDataLoaderIter, "__next__", timed_fetch)
+    sleeps = tools.Sleeps(item=3, collate=2, forward=5, backward=6, optimizer=4)
+    callback = recipe.callback()
+    recipe.trainer(callback, sleeps=sleeps, accumulate=accumulate).train()
+    rank = tools.read(callback)
+    assert rank.columns["micro_batches"] == groups
+    assert rank.columns["forward_calls"] == rank.columns["backward_calls"] == groups
+    assert rank.columns["optimizer_calls"] == [1] * len(groups)
+    assert rank.columns["samples"] == [2 * count for count in groups]
+    assert rank.columns["framework_step"] == rank.columns["step"]
+    assert set(rank.columns["epoch"]) == {0}
+    flags = [flag or 0 for flag in rank.columns["flags"]]
+    assert all(flag & LOOKAHEAD for flag in flags)
+    assert [bool(flag & EPOCH_FIRST) for flag in flags] == [True] + [False] * (len(groups) - 1)
+    assert [bool(flag & PARTIAL_GROUP) for flag in flags] == [n < accumulate for n in groups]
+    recipe.truth.ns["input_wait"] = recipe.truth.ns["fetch"]
+    for phase in PHASES:
+        true, measured = recipe.truth.ns[phase], rank.totals.account_ns[phase]
+        assert abs(measured - true) <= max(0.02 * true, 500_000 * len(groups)), phase
+        assert sum(ns or 0 for ns in rank.columns[f"{phase}_ns"]) == measured
+    assert rank.unmeasured["h2d"] == "no device"
+    assert set(rank.columns["h2d_ns"]) == {None}
+    assert rank.status == "completed"
+
+
+def test_evaluation_saving_and_logging_lie_between_steps(recipe: Any, tools: Any) -> None:
+    truth = recipe.truth
+
+    class Slow(TrainerCallback):
+        def on_log(self, *args: Any, **kwargs: Any) -> None:
+            truth.sleep("logging", 6)
+
+        def on_save(self, *args: Any, **kwargs: Any) -> None:
+            truth.sleep("checkpoint", 20)
+
+        def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
+            truth.sleep("callbacks", 3)
+
+    class Quiet(Trainer):
+        def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+            truth.is_training = False
+            try:
+                return super().evaluate(*args, **kwargs)
+            finally:
+                truth.is_training = True
+
+    callback = recipe.callback()
+    recipe.trainer(
+        Slow,
+        callback,
+        kind=Quiet,
+        sleeps=tools.Sleeps(item=1, forward=2, evaluation=30),
+        batches=4,
+        eval_strategy="steps",
+        eval_steps=2,
+        save_strategy="steps",
+        save_steps=2,
+        logging_strategy="steps",
+        logging_steps=1,
+        max_grad_norm=1.0,
+    ).train()
+    rank = tools.read(callback)
+    totals = rank.totals
+    for account, machinery_ms in (
+        ("evaluation", 12),
+        ("checkpoint", 40),
+        ("logging", 8),
+        ("callbacks", 1),
+    ):
+        extra = totals.account_ns[account] - truth.ns[account]
+        assert 0 <= extra <= machinery_ms * 1_000_000, account
+    for account in ("evaluation", "checkpoint", "logging"):
+        assert totals.inside_ns[account] == 0
+    assert totals.inside_ns["callbacks"] == totals.account_ns["callbacks"]
+    assert totals.calls["evaluation"] == 2
+    assert totals.calls["forward"] == 4
+    assert totals.account_ns["forward"] - truth.ns["forward"] <= 2_000_000
+    assert totals.account_ns["gap"] < 5_000_000
+    assert [s.step for s in rank.scalars if s.name == "loss"] == [1, 2, 3, 4]
+    assert [s.step for s in rank.scalars if s.name == "eval_loss"] == [2, 4]
+
+
+def test_framework_callbacks_alone_make_no_callbacks_account(recipe: Any, tools: Any) -> None:
+    callback = recipe.callback()
+    recipe.trainer(callback).train()
+    rank = tools.read(callback)
+    assert "callbacks" not in rank.totals.account_ns
+    assert rank.totals.transitions <= 20 + 14 * 5
+
+
+def test_a_prediction_inside_a_step_is_prediction(recipe: Any, tools: Any) -> None:
+    class Predicts(TrainerCallback):
+        trainer: Any = None
+
+        def on_substep_end(self, *args: Any, **kwargs: Any) -> None:
+            Predicts.trainer.predict(Predicts.trainer.eval_dataset)
+
+    callback = recipe.callback()
+    sleeps = tools.Sleeps(evaluation=8)
+    trainer = Predicts.trainer = recipe.trainer(
+        callback, Predicts, sleeps=sleeps, batches=4, accumulate=2
+    )
+    trainer.train()
+    totals = tools.read(callback).totals
+    assert totals.inside_ns["prediction"] == totals.account_ns["prediction"]
+    assert 0 <= totals.account_ns["prediction"] - recipe.truth.ns["evaluation"] <= 12_000_000
+    assert totals.micro_batches == 4
+
+
+def test_another_training_inside_a_callback_stays_in_callbacks(recipe: Any, tools: Any) -> None:
+    other = recipe.trainer(sleeps=tools.Sleeps(forward=10, backward=10, optimizer=10), batches=3)
+
+    class Trains(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == 1:
+                other.train()
+
+    callback = recipe.callback()
+    recipe.trainer(callback, Trains, batches=3).train()
+    rank = tools.read(callback)
+    assert rank.columns["micro_batches"] == [1, 1, 1]
+    assert rank.totals.account_ns["callbacks"] > 90_000_000
+    for phase in ("forward", "backward", "optimizer"):
+        assert rank.totals.account_ns[phase] < 20_000_000, phase
+
+
+def test_a_short_group_of_endless_data_is_carried_into_the_next_epoch(
+    recipe: Any, tools: Any
+) -> None:
+    callback = recipe.callback()
+    recipe.trainer(callback, batches=3, accumulate=2, stream=True, max_steps=4).train()
+    rank = tools.read(callback)
+    carries = [2, 3, 3, 3] if tools.updates_short_groups else [2, 2, 2, 2]
+    assert rank.columns["micro_batches"] == carries
+    if not tools.updates_short_groups:
+        return
+    carried = [bool((flag or 0) & CARRIED) for flag in rank.columns["flags"]]
+    assert carried == [False, True, True, True]
+    assert rank.totals.steps_aborted == 0
+
+
+def test_a_group_that_training_stops_in_is_aborted(recipe: Any, tools: Any) -> None:
+    class Stops(TrainerCallback):
+        def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            control.should_training_stop = state.global_step == 1
+
+    class Evaluates(TrainerCallback):
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            control.should_evaluate = True
+
+    callback = recipe.callback()
+    sleeps = tools.Sleeps(forward=20, evaluation=40)
+    recipe.trainer(callback, Stops, Evaluates, sleeps=sleeps, batches=8, accumulate=4).train()
+    totals = tools.read(callback).totals
+    assert (totals.steps, totals.steps_aborted) == (1, 1)
+    assert 20_000_000 <= totals.account_ns["aborted"] < 40_000_000
+    assert totals.account_ns["evaluation"] >= 80_000_000
+
+
+def test_tokens_are_counted_with_and_without_padding_over_all_micro_batches(
+    recipe: Any, tools: Any
+) -> None:
+    class Language(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = torch.nn.Embedding(10, 1)
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            return {"loss": (self.embedding(input_ids).squeeze(-1) * attention_mask).mean()}
+
+    lengths = [3, 7, 5, 7]
+    texts = [
+        {
+            "input_ids": torch.ones(7, dtype=torch.long),
+            "attention_mask": (torch.arange(7) < n).long(),
+        }
+        for n in lengths
+    ]
+    callback = recipe.callback()
+    recipe.trainer(
+        callback, dataset=texts, model=Language(), accumulate=2, batch_size=1, own_optimizer=False
+    ).train()
+    rank = tools.read(callback)
+    assert sum(n or 0 for n in rank.columns["tokens"]) == sum(lengths)
+    assert rank.columns["padded_tokens"] == [14, 14]
+
+
+def test_workers_start_in_the_epoch_boundary(recipe: Any, tools: Any) -> None:
+    callback = recipe.callback()
+    recipe.trainer(callback, dataloader_num_workers=1, num_train_epochs=2, batches=2).train()
+    rank = tools.read(callback)
+    assert rank.totals.calls["epoch_boundary"] >= 2
+    assert rank.setup.loader.workers == 1
+    assert rank.columns["epoch"] == [0, 0, 1, 1]
+
+
+def test_level_step_records_input_and_steps_only(recipe: Any, tools: Any) -> None:
+    callback = recipe.callback(level="step")
+    recipe.trainer(callback).train()
+    rank = tools.read(callback)
+    assert len(rank.columns["step"]) == 5
+    assert None not in rank.columns["input_wait_ns"]
+    assert set(rank.columns["forward_ns"]) == {None}
+    assert rank.unmeasured["forward"] == 'the trace level is "step"'

@@ -1,0 +1,77 @@
+"""The seams of a Trainer that moves its batches, on a machine that has no device to move them to."""
+
+import time
+from typing import Any
+
+import accelerate.data_loader  # type: ignore[import-untyped]  # accelerate has no types
+import pytest
+import torch
+
+from traintrace_huggingface import boundaries
+
+
+@pytest.fixture
+def slow_transfers(monkeypatch: pytest.MonkeyPatch, recipe: Any) -> None:
+    """Take the CPU for a device, and make each move of a batch last 4 ms."""
+    original = accelerate.data_loader.send_to_device
+
+    def send_to_device(*args: Any, **kwargs: Any) -> Any:
+        with recipe.truth.clock("h2d"):
+            time.sleep(0.004)
+            return original(*args, **kwargs)
+
+    monkeypatch.setattr(accelerate.data_loader, "send_to_device", send_to_device)
+    monkeypatch.setattr("traintrace_huggingface.seams.moves_batches", lambda trainer: True)
+
+
+def test_moving_batches_is_h2d_and_no_waiting(
+    recipe: Any, tools: Any, slow_transfers: None
+) -> None:
+    callback = recipe.callback()
+    recipe.trainer(callback, sleeps=tools.Sleeps(item=5), batches=6, accumulate=2).train()
+    rank = tools.read(callback)
+    true, measured = recipe.truth.ns["h2d"], rank.totals.account_ns["h2d"]
+    assert 0 <= measured - true <= 1_500_000
+    assert "h2d" not in rank.unmeasured
+    assert abs(rank.totals.account_ns["input_wait"] - recipe.truth.ns["input_wait"]) <= 6_000_000
+    assert rank.totals.micro_batches == 6
+
+
+def test_tokens_are_read_before_the_batch_leaves_the_host(
+    recipe: Any, tools: Any, slow_transfers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Language(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = torch.nn.Embedding(10, 1)
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            return {"loss": (self.embedding(input_ids).squeeze(-1) * attention_mask).mean()}
+
+    # As on a device: the mask of the batch that is trained on cannot be read any more.
+    monkeypatch.setattr(
+        boundaries.Boundaries,
+        "micro_batch",
+        _with_unreadable_mask(boundaries.Boundaries.micro_batch),
+    )
+    texts = [
+        {
+            "input_ids": torch.ones(7, dtype=torch.long),
+            "attention_mask": (torch.arange(7) < n).long(),
+        }
+        for n in (3, 7, 5, 7)
+    ]
+    callback = recipe.callback()
+    recipe.trainer(
+        callback, dataset=texts, model=Language(), accumulate=2, batch_size=1, own_optimizer=False
+    ).train()
+    rank = tools.read(callback)
+    assert sum(n or 0 for n in rank.columns["tokens"]) == 22
+    assert rank.columns["padded_tokens"] == [14, 14]
+
+
+def _with_unreadable_mask(method: Any) -> Any:
+    def micro_batch(self: Any, inputs: Any) -> None:
+        method(self, {name: value for name, value in inputs.items() if name != "attention_mask"})
+
+    return micro_batch

@@ -1,0 +1,54 @@
+"""Training that goes on from a checkpoint: what is skipped is no waiting for input."""
+
+from typing import Any
+
+
+def _save_and_resume(recipe: Any, tools: Any, callback: Any, **arguments: Any) -> Any:
+    sleeps = tools.Sleeps(item=10)
+    options = {"batches": 6, "save_strategy": "steps", "save_steps": 3, **arguments}
+    recipe.trainer(sleeps=sleeps, **options).train()
+    checkpoint = str(recipe.folder / "out" / "checkpoint-3")
+    recipe.truth.ns.clear()
+    recipe.trainer(callback, sleeps=sleeps, **options).train(resume_from_checkpoint=checkpoint)
+    return tools.read(callback)
+
+
+def test_batches_of_a_stream_are_skipped_exactly(recipe: Any, tools: Any) -> None:
+    callback = recipe.callback()
+    rank = _save_and_resume(recipe, tools, callback, stream=True, max_steps=6, batch_size=1)
+    totals = rank.totals
+    assert rank.columns["framework_step"] == [4, 5, 6]
+    # Six batches of 10 ms: three to skip, then three to train on. The first delivery fetches two.
+    assert 28_000_000 <= totals.account_ns["resume_skip"] <= 40_000_000
+    assert totals.inside_ns["resume_skip"] == 0
+    waits = [(ns or 0) / 1e6 for ns in rank.columns["input_wait_ns"]]
+    assert 18 <= waits[0] <= 28
+    assert 8 <= waits[1] <= 18
+    assert waits[2] <= 8
+    assert (
+        totals.account_ns["input_wait"] + totals.account_ns["resume_skip"]
+        >= recipe.truth.ns["input_wait"]
+    )
+
+
+def test_a_map_style_set_skips_nothing(recipe: Any, tools: Any) -> None:
+    callback = recipe.callback()
+    rank = _save_and_resume(recipe, tools, callback, batch_size=1)
+    assert rank.columns["framework_step"] == [4, 5, 6]
+    assert "resume_skip" not in rank.totals.account_ns
+    assert None not in rank.columns["input_wait_ns"]
+
+
+def test_a_loader_that_does_not_tell_batches_apart_leaves_the_first_wait_unmeasured(
+    recipe: Any, tools: Any, monkeypatch: Any
+) -> None:
+    callback = recipe.callback()
+    monkeypatch.setattr(
+        "traintrace_huggingface.wrappers.send",
+        lambda boundaries: lambda original: lambda *a, **k: original(*a, **k),
+    )
+    rank = _save_and_resume(recipe, tools, callback, stream=True, max_steps=6, batch_size=1)
+    first, *rest = rank.columns["input_wait_ns"]
+    assert first is None
+    assert None not in rest
+    assert rank.totals.account_ns["resume_skip"] >= 48_000_000
