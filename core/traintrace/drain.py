@@ -15,8 +15,8 @@ from traintrace.faults import FaultReporter
 from traintrace.handover import Handover
 from traintrace.ledger import LedgerTotals
 from traintrace.retention import Retention
+from traintrace.rows import BookedStep, book_step
 from traintrace.samplers import ResidentSampler
-from traintrace.steps import BookedStep, book_step
 from traintrace.store import RankWriter
 
 FLUSH_INTERVAL_S: Final = 0.5

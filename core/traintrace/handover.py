@@ -15,7 +15,8 @@ from traintrace import facts
 from traintrace.device import PendingSteps
 from traintrace.journal import Segment
 from traintrace.ledger import Ledger, LedgerRow, LedgerTotals
-from traintrace.steps import StepCapture, spans_of
+from traintrace.rows import spans_of
+from traintrace.steps import StepCapture
 
 CAPACITY: Final = 2048
 # Segments booked under one hold of the lock; a slice of 256 takes about a millisecond.

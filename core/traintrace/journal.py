@@ -13,12 +13,10 @@ the innermost one, or marks a fact. What the entries mean is decided off the tra
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from traintrace import accounts
-
-if TYPE_CHECKING:
-    from traintrace.steps import StepCapture
+from traintrace.steps import StepCapture
 
 Clock = Callable[[], int]
 
@@ -68,7 +66,7 @@ class Segment(NamedTuple):
 
     entries: tuple[int, ...]
     end_ns: int
-    capture: "StepCapture | None"
+    capture: StepCapture | None
     device_marks: tuple[DeviceMark, ...] | None
 
 
@@ -172,7 +170,7 @@ class Journal:
         """Write `code` once; for events too rare to keep a marker."""
         self.marker(code)()
 
-    def cut(self, capture: "StepCapture | None") -> int:
+    def cut(self, capture: StepCapture | None) -> int:
         """Publish the entries so far and start the next segment at the same instant; give that instant."""
         entries = self._entries
         if self._recorder is None:

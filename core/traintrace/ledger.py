@@ -10,7 +10,7 @@ From the replay follow, whatever the entries are:
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traintrace.accounts import (
     ABORTED,
@@ -45,9 +45,7 @@ from traintrace.journal import (
     SWITCH,
     Segment,
 )
-
-if TYPE_CHECKING:
-    from traintrace.steps import StepCapture
+from traintrace.steps import StepCapture
 
 # Accounts that mean nothing outside a step: between steps their time stays where it is.
 _NEEDS_STEP: Final = frozenset(
@@ -93,7 +91,7 @@ class LedgerRow:
     between: tuple[int, ...]
     calls: tuple[int, ...]
     regions: dict[int, tuple[int, int]]
-    capture: "StepCapture"
+    capture: StepCapture
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +361,7 @@ class Ledger:
                 self._unwind(depth)
                 return
 
-    def _close_row(self, capture: "StepCapture") -> LedgerRow:
+    def _close_row(self, capture: StepCapture) -> LedgerRow:
         self._close_leftovers()
         row = LedgerRow(
             self._row_start,

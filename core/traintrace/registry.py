@@ -2,10 +2,24 @@
 
 import os
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from traintrace.session import Session
+from traintrace.faults import FaultReporter
+from traintrace.journal import Journal
+
+
+class ActiveSession(Protocol):
+    """What code on the training thread may ask of the session that traces it."""
+
+    journal: Journal
+    faults: FaultReporter
+    recording: bool
+
+    def region_code(self, name: str) -> int:
+        """Give the journal code that enters the region called `name`."""
+
+    def log(self, name: str, value: object) -> None:
+        """Log one value at the step that is open."""
 
 
 class Registry:
@@ -17,18 +31,18 @@ class Registry:
     """
 
     def __init__(self) -> None:
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, ActiveSession] = {}
         self.raise_faults = False
 
-    def current(self) -> "Session | None":
+    def current(self) -> ActiveSession | None:
         """Give the session of the calling thread, if any."""
         return self._sessions.get(get_ident())
 
-    def add(self, session: "Session") -> None:
+    def add(self, session: ActiveSession) -> None:
         """Note that `session` traces the calling thread."""
         self._sessions[get_ident()] = session
 
-    def remove(self, session: "Session") -> None:
+    def remove(self, session: ActiveSession) -> None:
         """Forget `session`, whichever thread asks."""
         for thread in [key for key, value in self._sessions.items() if value is session]:
             del self._sessions[thread]

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from traintrace import facts
 from traintrace.faults import FaultReporter
 from traintrace.identity import Identity
 from traintrace.options import TraceOptions
+from traintrace.ports import PluginIdentity
 from traintrace.runfolder import (
     Manifest,
     Run,
@@ -21,9 +21,6 @@ from traintrace.runfolder import (
     safe_name,
 )
 from traintrace.store import RankWriter
-
-if TYPE_CHECKING:
-    from traintrace.session import PluginIdentity
 
 TOOL_VERSION = "0.1.0"
 
@@ -65,7 +62,7 @@ class StartedRun:
 
 def start_run(
     options: TraceOptions,
-    plugin: "PluginIdentity",
+    plugin: PluginIdentity,
     identity: Identity,
     environment: facts.Environment,
     agree: Callable[[str], str] | None,
@@ -103,7 +100,7 @@ def start_run(
 
 def _make_folder(
     options: TraceOptions,
-    plugin: "PluginIdentity",
+    plugin: PluginIdentity,
     identity: Identity,
     agree: Callable[[str], str] | None,
     faults: FaultReporter,

@@ -13,11 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Protocol
+from dataclasses import asdict, replace
+from typing import Any, Literal
 
 from traintrace import facts
-from traintrace.clock import DeviceClock, HostAnchor
+from traintrace.clock import HostAnchor
 from traintrace.cost import hot_transition_ns, stored_in_situ_transition_ns
 from traintrace.device import EventRecorder, PendingSteps
 from traintrace.drain import Drain
@@ -28,6 +28,7 @@ from traintrace.identity import Identity
 from traintrace.journal import ABORT, REGION, Clock, Journal
 from traintrace.ledger import Ledger
 from traintrace.options import TraceOptions
+from traintrace.ports import PluginIdentity, Ports
 from traintrace.registry import REGISTRY
 from traintrace.runfolder import Run, rank_file
 from traintrace.runstart import StartedRun, start_run
@@ -57,45 +58,6 @@ def _random_state_kept() -> Iterator[None]:
         yield
     finally:
         random.setstate(state)
-
-
-@dataclass(frozen=True, slots=True)
-class PluginIdentity:
-    """Who traces: the plugin and the framework it knows."""
-
-    plugin: str
-    plugin_version: str
-    framework: str
-    framework_version: str
-
-
-class MemoryReader(Protocol):
-    """Reads what memory a step used on an accelerator."""
-
-    def open_step(self) -> None:
-        """A step begins: reset peaks where there are any."""
-
-    def read(self, capture: StepCapture) -> None:
-        """Fill in the peaks at the step's close."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """What a plugin brings from its framework; None where it brings nothing.
-
-    Attributes:
-        memory: Reads step memory of the accelerator.
-        device_clock: Times the accelerator.
-        read_scalar: Turns a logged object (a tensor) into a float, or a `Deferred` one.
-        agree_on_run: Makes all ranks of a job use one run: takes a proposal, gives the agreed text.
-        packages: Distributions whose versions belong into the run's environment.
-    """
-
-    memory: MemoryReader | None = None
-    device_clock: DeviceClock | None = None
-    read_scalar: Callable[[Any], object] | None = None
-    agree_on_run: Callable[[str], str] | None = None
-    packages: tuple[str, ...] = ()
 
 
 class Session:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from traintrace import accounts, facts
+from traintrace.rows import BookedStep
 from traintrace.schema import COUNTERS, DEVICE_COLUMNS, SCHEMA_VERSION, STEP_COLUMNS, TABLES
-from traintrace.steps import BookedStep
 
 
 class RankWriter:

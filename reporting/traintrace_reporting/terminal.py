@@ -17,7 +17,7 @@ from rich.text import Text
 
 from traintrace.accounts import BETWEEN_ACCOUNTS, NAMES
 from traintrace_reporting import format as plain
-from traintrace_reporting import text as words
+from traintrace_reporting import words
 from traintrace_reporting.format import clean, dig, finite, seconds, sentence
 
 WIDEST: Final = 120

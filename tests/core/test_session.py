@@ -10,8 +10,9 @@ import pytest
 from traintrace import accounts as A
 from traintrace.faults import TraintraceWarning
 from traintrace.options import TraceOptions
+from traintrace.ports import PluginIdentity, Ports
 from traintrace.runfolder import Run
-from traintrace.session import PluginIdentity, Ports, Session
+from traintrace.session import Session
 from traintrace.testing import FakeClock, SimulatedDevice
 
 PLUGIN = PluginIdentity("test", "0.1.0", "none", "0")

@@ -12,8 +12,8 @@ from traintrace import accounts, facts
 from traintrace.errors import NewerSchemaError, RunReadError
 from traintrace.reader import RankReader
 from traintrace.retention import Retention
+from traintrace.rows import BookedStep
 from traintrace.schema import SCHEMA_VERSION, STEP_COLUMNS
-from traintrace.steps import BookedStep
 from traintrace.store import RankWriter
 
 

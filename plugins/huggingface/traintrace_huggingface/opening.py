@@ -6,13 +6,14 @@ from typing import Any
 import transformers
 
 from traintrace.options import TraceOptions
+from traintrace.ports import PluginIdentity, Ports
 from traintrace.pytorch.agreement import agree_on_run
 from traintrace.pytorch.events import device_clock
 from traintrace.pytorch.memory import memory_reader
 from traintrace.pytorch.scalars import read_scalar
 from traintrace.registry import REGISTRY
 from traintrace.runfolder import Run
-from traintrace.session import PluginIdentity, Ports, Session
+from traintrace.session import Session
 from traintrace_huggingface.seams import Seams
 from traintrace_huggingface.setup import describe
 

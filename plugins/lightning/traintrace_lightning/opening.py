@@ -9,6 +9,7 @@ import torch
 from traintrace import facts
 from traintrace.identity import Identity
 from traintrace.options import TraceOptions
+from traintrace.ports import PluginIdentity, Ports
 from traintrace.pytorch.agreement import agree_on_run
 from traintrace.pytorch.events import device_clock
 from traintrace.pytorch.memory import AllocatorMemory
@@ -16,7 +17,7 @@ from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.setup import describe_loader, describe_model
 from traintrace.runfolder import Run
 from traintrace.runstart import TOOL_VERSION
-from traintrace.session import PluginIdentity, Ports, Session
+from traintrace.session import Session
 from traintrace_lightning.namespaces import framework_of
 
 _STRATEGIES: Final = (

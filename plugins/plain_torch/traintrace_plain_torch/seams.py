@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from traintrace.options import TraceOptions
+from traintrace.ports import PluginIdentity, Ports
 from traintrace.pytorch.agreement import agree_on_run
 from traintrace.pytorch.backward import mark_own_work, trace_backward
 from traintrace.pytorch.events import device_clock
@@ -17,7 +18,7 @@ from traintrace.pytorch.setup import describe_model
 from traintrace.pytorch.transfers import trace_transfers
 from traintrace.runfolder import Run
 from traintrace.runstart import TOOL_VERSION
-from traintrace.session import PluginIdentity, Ports, Session
+from traintrace.session import Session
 
 
 def open_session(model: nn.Module | None, optimizer: Any, options: TraceOptions) -> Session:

@@ -49,7 +49,7 @@ def test_evaluation_checkpoints_and_logging_are_no_training_time(both: Any) -> N
             return loss
 
         def validation_step(self, batch: Any, batch_idx: int) -> None:
-            lab.work("evaluation", 4)
+            lab.work("evaluation", 25)
             self.net.weight.new_zeros(1)
 
         def on_save_checkpoint(self, checkpoint: Any) -> None:
@@ -73,11 +73,11 @@ def test_evaluation_checkpoints_and_logging_are_no_training_time(both: Any) -> N
     assert run.steps["micro_batches"] == [1] * 6
     run.check_truth("forward", "backward", "optimizer")
     assert run.taken["evaluation calls"] == 7
-    assert 0 <= run.ms("evaluation") - run.taken["evaluation"] / 1e6 < 20  # loaders, metrics
+    assert 0 <= run.ms("evaluation") - run.taken["evaluation"] / 1e6 < 60  # loaders, metrics
     assert run.ms("checkpoint") >= run.taken["checkpoint"] / 1e6 > 40
-    assert 0 <= run.ms("logging") - run.taken["logging"] / 1e6 < 5
-    assert max(run.steps["input_wait_ns"]) < 9e6
-    assert run.ms("gap") < 10
+    assert 0 <= run.ms("logging") - run.taken["logging"] / 1e6 < 15
+    assert max(run.steps["input_wait_ns"]) < 24e6  # no evaluation in it
+    assert run.ms("gap") < 24
 
 
 def test_a_transfer_hook_of_the_user_is_h2d_even_without_a_device(lab: Any) -> None:
