@@ -5,8 +5,9 @@ Nothing here runs on the training thread, apart from the last flush when the ses
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from traintrace import accounts, facts
 from traintrace.clock import HostAnchor
@@ -22,8 +23,13 @@ from traintrace.store import RankWriter
 FLUSH_INTERVAL_S: Final = 0.5
 # An idle drain still writes this often, so that a reader can tell a quiet run from a dead one.
 HEARTBEAT_S: Final = 2.0
+# Segments of one transaction: this many slices, so that a fast producer still reaches the disk.
+SLICES_PER_WRITE: Final = 16
 # How long the end of a run waits for device events that are still on their way.
 FINAL_RESOLVE_S: Final = 1.0
+
+
+Item = TypeVar("Item")
 
 
 class Deferred(Protocol):
@@ -82,8 +88,8 @@ class Drain:
         self._resident = resident
         self._interval_s = interval_s
         self._retention = Retention(writer)
-        self._events: list[facts.Event] = []
-        self._scalars: list[facts.Scalar] = []
+        self._events: deque[facts.Event] = deque()
+        self._scalars: deque[facts.Scalar] = deque()
         self._deferred: list[tuple[int, str, Deferred]] = []
         self._flush_lock = threading.Lock()
         self._stop = threading.Event()
@@ -109,24 +115,30 @@ class Drain:
         with self._faults.guard("the head of the rank's file"):
             # At once, so that the file tells who it is however early the process dies.
             self._flush(even_if_empty=True)
-        while not self._stop.wait(self._interval_s):
-            with self._faults.guard("rows of the last half second"):
-                self.flush()
-            self.cpu_s = time.thread_time()
+        filling = self._handover.filling
+        while not self._stop.is_set():
+            filling.wait(self._interval_s)
+            filling.clear()
+            if not self._stop.is_set():
+                with self._faults.guard("rows of the last half second"):
+                    self.flush()
+                self.cpu_s = time.thread_time()
 
-    def flush(self) -> facts.Totals:
-        """Book and write everything published so far, in one transaction."""
-        return self._flush(even_if_empty=False)
+    def flush(self) -> None:
+        """Book and write everything published so far."""
+        self._flush(even_if_empty=False)
 
-    def _flush(self, even_if_empty: bool) -> facts.Totals:
+    def _flush(self, even_if_empty: bool) -> None:
         with self._flush_lock:
-            booked, totals, scalars = self._book_all()
-            self._write(booked, totals, (), scalars, even_if_empty)
-            return totals
+            more = True
+            while more:
+                booked, totals, scalars, more = self._book_batch()
+                self._write(booked, totals, (), scalars, even_if_empty)
 
     def stop(self) -> None:
         """Stop the threads; a second call does nothing."""
         self._stop.set()
+        self._handover.filling.set()
         if self._thread.is_alive():
             self._thread.join()
         if self._resident is not None:
@@ -135,36 +147,44 @@ class Drain:
     def close(self) -> None:
         """Stop the threads, take in the tail, write the last flush and close the file."""
         self.stop()
+        self._wait_for_device()
         with self._flush_lock:
-            self._wait_for_device()
-            booked, _, scalars = self._book_all()
             tail, ledger_totals = self._handover.close()
-            totals = self._totals(ledger_totals)
-            self._write(booked, totals, tail, scalars, even_if_empty=True)
-            self._writer.close()
+            scalars = _take_all(self._scalars) + self._take_deferred()
+            self._write((), self._totals(ledger_totals), tail, scalars, even_if_empty=True)
+            left_open = self._writer.close()
+        if left_open is not None:
+            self._faults.warn(
+                f"{self._writer.location} keeps its write-ahead log beside it ({left_open}); "
+                "copy the -wal file along with it"
+            )
         if self._deferred:
             self._faults.warn(f"{len(self._deferred)} logged values never arrived from the device")
 
     def _wait_for_device(self) -> None:
+        """Flush what is left, and give device events that are on their way a moment to arrive."""
         deadline = time.monotonic() + FINAL_RESOLVE_S
+        self._flush(even_if_empty=False)
         while self._pending and time.monotonic() < deadline:
-            booked, totals, scalars = self._book_all()
-            self._write(booked, totals, (), scalars)
             time.sleep(0.005)
+            self._flush(even_if_empty=False)
 
-    def _book_all(self) -> tuple[list[BookedStep], facts.Totals, list[facts.Scalar]]:
+    def _book_batch(self) -> tuple[list[BookedStep], facts.Totals, list[facts.Scalar], bool]:
+        """Book as much as one transaction takes; the last value says whether more waits."""
         booked: list[BookedStep] = []
-        scalars, self._scalars[:] = list(self._scalars), []
-        more = True
-        while more:
+        scalars = _take_all(self._scalars)
+        for _ in range(SLICES_PER_WRITE):
             rows, ledger_totals, more = self._handover.replay()
             for number, row in rows:
-                if self._resident is not None:
-                    row.capture.rss_bytes = self._resident.largest_until(row.end_ns)
-                step = book_step(number, row, self._anchor.offset_ns, self._region_names)
-                booked.append(step)
-                scalars += self._read_scalars(number, step.scalars)
-        return booked, self._totals(ledger_totals), scalars
+                with self._faults.guard("the row of a step"):
+                    if self._resident is not None:
+                        row.capture.rss_bytes = self._resident.largest_until(row.end_ns)
+                    step = book_step(number, row, self._anchor.offset_ns, self._region_names)
+                    booked.append(step)
+                    scalars += self._read_scalars(number, step.scalars)
+            if not more:
+                break
+        return booked, self._totals(ledger_totals), scalars, more
 
     def _read_scalars(self, step: int, pairs: Sequence[tuple[str, object]]) -> list[facts.Scalar]:
         ready = []
@@ -176,9 +196,14 @@ class Drain:
         return ready + self._take_deferred()
 
     def _take_deferred(self) -> list[facts.Scalar]:
-        ready = [(s, n, v) for s, n, v in self._deferred if v.ready()]
-        self._deferred = [(s, n, v) for s, n, v in self._deferred if not v.ready()]
-        return [facts.Scalar(step, name, value.value()) for step, name, value in ready]
+        waiting, self._deferred = self._deferred, []
+        arrived = []
+        for step, name, value in waiting:
+            if value.ready():
+                arrived.append(facts.Scalar(step, name, value.value()))
+            else:
+                self._deferred.append((step, name, value))
+        return arrived
 
     def _write(
         self,
@@ -189,7 +214,7 @@ class Drain:
         even_if_empty: bool = False,
     ) -> None:
         device = self._resolve()
-        events, self._events[:] = list(self._events), []
+        events = _take_all(self._events)
         moment = time.monotonic()
         something = bool(booked or device or events or scalars or even_if_empty)
         if not something and moment - self._written_at < HEARTBEAT_S:
@@ -247,3 +272,11 @@ class Drain:
             foreign_calls=self._state.foreign_calls(),
             unbalanced=ledger.unbalanced,
         )
+
+
+def _take_all(queue: "deque[Item]") -> list[Item]:
+    """Empty a queue that another thread may be filling, and lose nothing."""
+    taken = []
+    while queue:
+        taken.append(queue.popleft())
+    return taken

@@ -243,6 +243,7 @@ class RankFacts:
     events: Sequence[Event]
     unmeasured: Mapping[str, str]
     warnings: Sequence[str]
+    process_peak_allocated_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +267,8 @@ class RunFacts:
     Attributes:
         world_size: Ranks that the job was started with, whether or not they are in `ranks`.
         exit_code: Exit code of training where a launcher saw it; else None.
-        started_at: Unix seconds. duration_s: seconds from the first span's start to the last one's end.
+        started_at: Unix seconds. duration_s: seconds from the first span's start to the last one's
+            end; None if no rank left a record.
     """
 
     name: str
@@ -279,7 +281,7 @@ class RunFacts:
     framework_version: str
     tool_version: str
     started_at: float
-    duration_s: float
+    duration_s: float | None
     world_size: int
     nodes_expected: int
     environment: Environment

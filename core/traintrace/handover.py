@@ -3,8 +3,8 @@
     training thread   put      append to a deque; never waits
     drain             replay   book what was put, in order
 
-If the drain falls behind by more than the queue holds, the training thread books the oldest segment
-itself: that step has no row, its time is in the totals, and it is counted as dropped.
+If the drain falls behind by more than the queue holds, the training thread books the oldest segments
+itself: those steps have no rows, their time is in the totals, and they are counted as dropped.
 """
 
 import threading
@@ -71,6 +71,7 @@ class Handover:
 
     Attributes:
         counts: Sums of what the captures carried.
+        filling: Set when the queue is half full, so that the drain does not sleep on.
     """
 
     def __init__(
@@ -83,17 +84,22 @@ class Handover:
         self._lock = threading.Lock()
         self._in_parts = False
         self.counts = Counts()
+        self.filling = threading.Event()
 
     def put(self, segment: Segment) -> None:
         """Queue a segment; called on the training thread, never waits and never loses time."""
         if len(self._waiting) >= self._capacity and self._lock.acquire(blocking=False):
-            # If the lock is taken the drain is making room at this moment.
+            # If the lock is taken the drain is making room at this moment. Otherwise room is made for
+            # a while, so that the drain finds the lock free in between.
             try:
-                if self._waiting and self._book(self._waiting.popleft(), keep=False) is not None:
-                    self.counts.dropped_rows += 1
+                for _ in range(min(SLICE, self._capacity)):
+                    if self._book(self._waiting.popleft(), keep=False) is not None:
+                        self.counts.dropped_rows += 1
             finally:
                 self._lock.release()
         self._waiting.append(segment)
+        if len(self._waiting) == self._capacity // 2:
+            self.filling.set()
 
     def replay(self) -> tuple[list[tuple[int, LedgerRow]], LedgerTotals, bool]:
         """Book up to a slice of segments; give (step number, row) pairs, totals, and whether more wait."""

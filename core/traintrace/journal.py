@@ -90,13 +90,13 @@ class Journal:
     """The entries of one thread since its last published segment.
 
     Attributes:
-        append: The list's own append; hooks may keep it, since the list never changes.
         now: The clock [ns, monotonic].
         owner: Identity of the only thread that may write; -1 in a forked child and after the end.
         foreign_calls: Calls of hooks on other threads, which returned at once.
+        segments: Segments published so far.
     """
 
-    __slots__ = ("_entries", "_publish", "_recorder", "append", "foreign_calls", "now", "owner")
+    __slots__ = ("_entries", "_publish", "_recorder", "foreign_calls", "now", "owner", "segments")
 
     def __init__(
         self,
@@ -108,10 +108,9 @@ class Journal:
         self._entries: list[int] = []
         self._publish = publish
         self._recorder = recorder
-        self.append = self._entries.append
         self.now = now
         self.owner = owner
-        self.foreign_calls = 0
+        self.foreign_calls = self.segments = 0
 
     def publish_to(self, publish: Callable[[Segment], None]) -> None:
         """Forget what was written so far and publish to `publish` from now on: the span begins."""
@@ -119,13 +118,23 @@ class Journal:
         self._publish = publish
 
     def marker(self, code: int) -> Callable[[], None]:
-        """Make the function that writes `code`; hooks make theirs once and call it per event."""
-        append, now, recorder, entries = self.append, self.now, self._recorder, self._entries
+        """Make the function that writes `code`; hooks make theirs once and call it per event.
 
-        def mark() -> None:
-            append(now())
-            append(code)
+        A moment and its code go in by one call, so that an exception raised by a signal handler
+        never parts them. Markers that open something also keep the journal bounded.
+        """
+        extend, now, entries, cut = self._entries.extend, self.now, self._entries, self.cut
 
+        def leave() -> None:
+            extend((now(), code))
+
+        def enter() -> None:
+            if len(entries) > PART_ENTRIES:
+                cut(None)
+            extend((now(), code))
+
+        mark = leave if code < 0 else enter
+        recorder = self._recorder
         if recorder is None:
             return mark
         before: Callable[[], None]
@@ -140,31 +149,9 @@ class Journal:
 
         def mark_with_event() -> None:
             before()
-            append(now())
-            append(code)
-
-        return mark_with_event
-
-    def bounded_marker(self, code: int) -> Callable[[], None]:
-        """Make a marker that also keeps the journal bounded; for what may repeat without end."""
-        append, now, entries, cut = self.append, self.now, self._entries, self.cut
-
-        def bounded_mark() -> None:
-            if len(entries) > PART_ENTRIES:
-                cut(None)
-            append(now())
-            append(code)
-
-        if self._recorder is None:
-            return bounded_mark
-        mark = self.marker(code)
-
-        def bounded_mark_with_event() -> None:
-            if len(entries) > PART_ENTRIES:
-                cut(None)
             mark()
 
-        return bounded_mark_with_event
+        return mark_with_event
 
     def write(self, code: int) -> None:
         """Write `code` once; for events too rare to keep a marker."""
@@ -172,16 +159,17 @@ class Journal:
 
     def cut(self, capture: StepCapture | None) -> int:
         """Publish the entries so far and start the next segment at the same instant; give that instant."""
-        entries = self._entries
-        if self._recorder is None:
-            end = self.now()
-            self._publish(Segment(tuple(entries), end, capture, None))
-        else:
-            if capture is not None:
-                self._recorder.record(len(entries))
-            end = self.now()
-            self._publish(Segment(tuple(entries), end, capture, self._recorder.detach()))
-        entries.clear()
+        recorder = self._recorder
+        if recorder is not None and capture is not None:
+            recorder.record(len(self._entries))
+        end = self.now()
+        marks = None if recorder is None else recorder.detach()
+        segment = Segment(tuple(self._entries), end, capture, marks)
+        # First cleared, then published: an exception between the two loses a row, but no entry is
+        # ever booked twice.
+        self._entries.clear()
+        self.segments += 1
+        self._publish(segment)
         return end
 
     def has(self, code: int) -> bool:
@@ -198,3 +186,11 @@ class Journal:
     def disown(self) -> None:
         """Let nobody write from now on: the session ended, or this is a forked child."""
         self.owner = -1
+
+    def __reduce__(self) -> tuple[Callable[..., "Journal"], tuple[int, Callable[[Segment], None]]]:
+        """Pickle as a journal that nobody may write: a copy in another process records nothing."""
+        return Journal, (-1, _discard)
+
+
+def _discard(segment: Segment) -> None:
+    """Publish to nobody."""

@@ -26,12 +26,14 @@ class Registry:
     """Active sessions by the identity of the thread that opened them.
 
     Attributes:
+        started: How many runs this process has started; ranks of a job start theirs in the same order.
         raise_faults: Sessions that start from now on raise the tracer's own faults instead of
             reporting them; the project's tests set it.
     """
 
     def __init__(self) -> None:
         self._sessions: dict[int, ActiveSession] = {}
+        self.started = 0
         self.raise_faults = False
 
     def current(self) -> ActiveSession | None:
@@ -51,6 +53,7 @@ class Registry:
         """In a forked child: the thread identities are the parent's, so nothing may record here."""
         for session in self._sessions.values():
             session.journal.disown()
+            session.recording = False
         self._sessions.clear()
 
 

@@ -27,6 +27,7 @@ from traintrace.facts import (
     Setup,
     TracerCost,
 )
+from traintrace.identity import Identity
 from traintrace.reader import RankReader
 
 MANIFEST_NAME: Final = "manifest.json"
@@ -34,6 +35,11 @@ MANIFEST_VERSION: Final = 1
 # A run that says it is running but has not written for this long has died: the drain writes at
 # least every two seconds.
 SILENT_AFTER_S: Final = 15.0
+# How long rank 0 waits for the others before it makes the report without them.
+WAIT_FOR_RANKS_S: Final = 10.0
+_POLL_S: Final = 0.05
+# File systems allow names of 255 bytes; some room stays for a number.
+_NAME_BYTES: Final = 200
 _RANK_FILE: Final = re.compile(r"rank-(\d{5})(?:\.a(\d+))?\.sqlite")
 _STATUSES: Final = ("running", "completed", "failed", "interrupted", "lost")
 
@@ -115,17 +121,17 @@ def _manifest_from(content: object, path: Path) -> Manifest:
 
 
 def safe_name(name: str) -> str:
-    """Give `name` without the characters that no file system likes."""
-    return re.sub(r"[^\w.+=-]+", "-", name).strip(".-")[:100] or "run"
+    """Give `name` without the characters that no file system likes, and no longer than they allow."""
+    text = re.sub(r"[^\w.+=-]+", "-", name).strip(".-")
+    return text.encode()[:_NAME_BYTES].decode(errors="ignore") or "run"
 
 
-def create_folder(root: Path, name: str, *, shared: bool = False) -> Path:
+def create_folder(root: Path, name: str) -> Path:
     """Make the folder of a new run under `root`; a taken name gets `-2`, `-3`, ...
 
     Args:
         root: Folder that holds runs; made if missing.
         name: Wanted name; characters that no file system likes are replaced.
-        shared: All ranks of one job were given this name: join it instead of avoiding it.
 
     Raises:
         OSError: The folder cannot be made.
@@ -135,10 +141,10 @@ def create_folder(root: Path, name: str, *, shared: bool = False) -> Path:
     for number in range(1, 10_000):
         folder = root / (safe if number == 1 else f"{safe}-{number}")
         try:
-            folder.mkdir(exist_ok=shared)
+            folder.mkdir()
         except FileExistsError:
             continue
-        (folder / "ranks").mkdir(exist_ok=True)
+        (folder / "ranks").mkdir()
         return folder
     raise FileExistsError(f"{root / safe}: this name is taken ten thousand times; clean up {root}")
 
@@ -156,6 +162,12 @@ def rank_file(folder: Path, rank: int, attempt: int) -> Path:
     """Give the path of a rank's file in one attempt."""
     suffix = f".a{attempt}" if attempt else ""
     return folder / "ranks" / f"rank-{rank:05d}{suffix}.sqlite"
+
+
+def rank_files(folder: Path) -> list[str]:
+    """Give the paths of the rank files of the run in `folder`, in order."""
+    files = (folder / "ranks").glob("*.sqlite")
+    return sorted(str(file) for file in files if _RANK_FILE.fullmatch(file.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +198,7 @@ class Run:
         return RunFacts(
             name=manifest.name,
             id=manifest.id,
-            status=self._status(ranks),
+            status=self.status,
             exit_code=manifest.exit_code,
             plugin=manifest.plugin,
             plugin_version=manifest.plugin_version,
@@ -194,19 +206,26 @@ class Run:
             framework_version=manifest.framework_version,
             tool_version=manifest.tool_version,
             started_at=manifest.started_at,
-            duration_s=(max(ends) - min(starts)) / 1e9 if starts else 0.0,
+            duration_s=(max(ends) - min(starts)) / 1e9 if starts else None,
             world_size=manifest.world_size,
             nodes_expected=manifest.nodes,
             environment=manifest.environment,
             ranks=ranks,
         )
 
-    def _status(self, ranks: Sequence[RankFacts]) -> RunStatus:
+    @property
+    def written_at(self) -> float:
+        """Unix time of the last write to a rank file; 0.0 if there is none on disk."""
+        return max(map(_written_at, self.locations), default=0.0)
+
+    @property
+    def status(self) -> RunStatus:
+        """What the manifest says, or "lost" if it says "running" and nothing was written for long."""
         if self.manifest.status != "running":
             return self.manifest.status
-        newest = max(map(_written_at, self.locations), default=0.0)
+        newest = self.written_at
         silent = bool(newest) and time.time() - newest > SILENT_AFTER_S
-        return "lost" if silent or not ranks else "running"
+        return "lost" if silent or not self.locations else "running"
 
 
 def _written_at(location: str) -> float:
@@ -217,6 +236,40 @@ def _written_at(location: str) -> float:
         if not location.startswith("file:") and path.exists()
     ]
     return max(times, default=0.0)
+
+
+def wait_for_ranks(
+    folder: Path, identity: Identity, deadline_s: float = WAIT_FOR_RANKS_S
+) -> list[int]:
+    """Wait until all ranks of this attempt have written their last row; give those that have not.
+
+    No collective: each rank's own file says whether it has ended.
+
+    Args:
+        folder: Folder of the run.
+        identity: Who waits; its world size says how many ranks there are.
+        deadline_s: Seconds to wait at most.
+    """
+    missing = [rank for rank in range(identity.world_size) if rank != identity.rank]
+    until = time.monotonic() + deadline_s
+    while True:
+        missing = [r for r in missing if not _has_ended(rank_file(folder, r, identity.attempt))]
+        if not missing or time.monotonic() >= until:
+            return missing
+        time.sleep(_POLL_S)
+
+
+def _has_ended(file: Path) -> bool:
+    try:
+        reader = RankReader(str(file))
+    except RunReadError:
+        return False
+    try:
+        return bool(reader.meta().get("status", "running") != "running")
+    except RunReadError:
+        return False
+    finally:
+        reader.close()
 
 
 def open_run(path: str | Path) -> Run:
@@ -230,21 +283,27 @@ def open_run(path: str | Path) -> Run:
     if not folder.is_dir():
         raise RunReadError(f"{folder}: no such run folder")
     manifest = Manifest.read(folder)
-    files = sorted(p for p in (folder / "ranks").glob("*.sqlite") if _RANK_FILE.fullmatch(p.name))
-    return Run(folder, manifest, [str(file) for file in files])
+    return Run(folder, manifest, rank_files(folder))
 
 
-def list_manifests(root: str | Path) -> list[Manifest]:
-    """Give the manifests of all runs in `root`, oldest first; folders without a run are passed over.
+def list_manifests(root: str | Path) -> tuple[list[Manifest], list[RunReadError]]:
+    """Give the manifests of all runs in `root`, oldest first, and an error for each damaged one.
+
+    Folders without a run are passed over.
 
     Raises:
-        RunReadError: `root` is no folder, or a manifest is damaged.
+        RunReadError: `root` is no folder.
     """
     folder = Path(root)
     if not folder.is_dir():
         raise RunReadError(f"{folder}: no such folder")
-    found = [Manifest.read(p.parent) for p in folder.glob(f"*/{MANIFEST_NAME}")]
-    return sorted(found, key=lambda manifest: manifest.started_at)
+    found, damaged = [], []
+    for path in sorted(folder.glob(f"*/{MANIFEST_NAME}")):
+        try:
+            found.append(Manifest.read(path.parent))
+        except RunReadError as error:  # a newer schema is one of these
+            damaged.append(error)
+    return sorted(found, key=lambda manifest: manifest.started_at), damaged
 
 
 def _read_rank(location: str, columns: Sequence[str]) -> RankFacts:
@@ -268,6 +327,7 @@ def _read_rank(location: str, columns: Sequence[str]) -> RankFacts:
             events=reader.events(),
             unmeasured=meta["unmeasured"],
             warnings=meta["warnings"],
+            process_peak_allocated_bytes=meta.get("process_peak_allocated_bytes"),
         )
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, KeyError) and error.args and "column" in str(error.args[0]):

@@ -1,8 +1,9 @@
-"""Start a run: agree on its name, make its folder, write its manifest; fall back where that fails."""
+"""Start a run: agree on its folder, write its manifest; fall back where that fails."""
 
+import json
+import os
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,14 +11,15 @@ from traintrace import facts
 from traintrace.faults import FaultReporter
 from traintrace.identity import Identity
 from traintrace.options import TraceOptions
-from traintrace.ports import PluginIdentity
+from traintrace.ports import Agreement, PluginIdentity
+from traintrace.registry import REGISTRY
 from traintrace.runfolder import (
     Manifest,
     Run,
     create_emergency_folder,
     create_folder,
-    open_run,
     rank_file,
+    rank_files,
     safe_name,
 )
 from traintrace.store import RankWriter
@@ -30,7 +32,7 @@ class StartedRun:
     """The run that this process writes to.
 
     Attributes:
-        folder: Its folder.
+        folder: Its folder, absolute: training may change the working directory.
         manifest: What is known of it; rank 0 writes it.
     """
 
@@ -38,12 +40,15 @@ class StartedRun:
     manifest: Manifest
 
     def open_writer(self, identity: Identity) -> RankWriter:
-        """Open this rank's file.
+        """Open this rank's file, and let rank 0 announce the run once that has worked.
 
         Raises:
             OSError, sqlite3.Error: The folder cannot be written.
         """
-        return RankWriter(rank_file(self.folder, identity.rank, identity.attempt))
+        writer = RankWriter(rank_file(self.folder, identity.rank, identity.attempt))
+        if identity.rank == 0:
+            self.manifest.write()
+        return writer
 
     def finish(self, status: facts.RunStatus, identity: Identity) -> None:
         """Write how the run ended; rank 0 alone does.
@@ -56,8 +61,8 @@ class StartedRun:
             self.manifest.write()
 
     def read(self) -> Run:
-        """Open the run for reading, with the manifest as this process knows it."""
-        return replace(open_run(self.folder), manifest=self.manifest)
+        """Give the run for reading, with the manifest as this process knows it."""
+        return Run(self.folder, self.manifest, rank_files(self.folder))
 
 
 def start_run(
@@ -65,17 +70,18 @@ def start_run(
     plugin: PluginIdentity,
     identity: Identity,
     environment: facts.Environment,
-    agree: Callable[[str], str] | None,
+    agree: Agreement | None,
     faults: FaultReporter,
 ) -> StartedRun:
-    """Make (or join) the run folder and write its manifest.
+    """Make (or join) the run folder.
 
     A folder that cannot be written is replaced by one for temporary files, with one warning.
 
     Raises:
         OSError: Not even temporary files can be written.
     """
-    folder, run_id = _make_folder(options, plugin, identity, agree, faults)
+    number, REGISTRY.started = REGISTRY.started, REGISTRY.started + 1
+    folder, run_id = _find_folder(options, plugin, identity, agree, faults, number)
     manifest = Manifest(
         name=folder.name,
         id=run_id,
@@ -93,54 +99,56 @@ def start_run(
         environment=environment,
         folder=folder,
     )
-    if identity.rank == 0:
-        manifest.write()
     return StartedRun(folder, manifest)
 
 
-def _make_folder(
+def _find_folder(
     options: TraceOptions,
     plugin: PluginIdentity,
     identity: Identity,
-    agree: Callable[[str], str] | None,
+    agree: Agreement | None,
     faults: FaultReporter,
+    number: int,
 ) -> tuple[Path, str]:
     if identity.shared_run is not None:
-        folder = Path(identity.shared_run)
+        folder = Path(identity.shared_run).absolute()
         (folder / "ranks").mkdir(parents=True, exist_ok=True)
         return folder, folder.name
-    run_id = secrets.token_hex(6)
     name = options.name or f"{plugin.plugin}-{time.strftime('%Y%m%d-%H%M%S')}"
-    shared = identity.world_size > 1 and agree is not None
-    if shared and agree is not None:
-        agreed = agree(f"{run_id}/{_free_name(Path(options.run_dir), name)}")
-        run_id, _, name = agreed.partition("/")
-    root = Path(options.run_dir)
+    run_id = secrets.token_hex(6)
+
+    def make() -> str:
+        return json.dumps([run_id, str(_make_folder(Path(options.run_dir), name, faults))])
+
+    made = None
+    if identity.world_size > 1 and agree is not None:
+        try:
+            made = agree(number, run_id, make)
+        except Exception as error:  # noqa: BLE001 - a store that does not answer costs the sharing only
+            faults.warn(f"the ranks of this job could not agree on one run ({error})")
+    agreed_id, place = json.loads(made or make())
+    folder = Path(place)
+    (folder / "ranks").mkdir(parents=True, exist_ok=True)
+    if options.name is not None and agreed_id == run_id and folder.name != safe_name(options.name):
+        faults.warn(f"the run name {options.name!r} is taken; this run is called {folder.name!r}")
+    return folder, agreed_id
+
+
+def _make_folder(root: Path, name: str, faults: FaultReporter) -> Path:
     try:
-        folder = create_folder(root, name, shared=shared)
+        folder = create_folder(root.absolute(), name)
         _probe(folder)
+        return folder
     except OSError as error:
         folder = create_emergency_folder(name)
         faults.warn(
             f"traintrace cannot write a run into {root} ({error.strerror or error}); "
             f"this run is in {folder}"
         )
-    if options.name is not None and not shared and folder.name != safe_name(options.name):
-        faults.warn(f"the run name {options.name!r} is taken; this run is called {folder.name!r}")
-    return folder, run_id
-
-
-def _free_name(root: Path, name: str) -> str:
-    """Give the first of name, name-2, ... that is not taken; the ranks then agree on one proposal."""
-    number = 1
-    candidate = name
-    while (root / candidate).exists():
-        number += 1
-        candidate = f"{name}-{number}"
-    return candidate
+        return folder
 
 
 def _probe(folder: Path) -> None:
-    probe = folder / ".probe"
+    probe = folder / f".probe-{os.getpid()}"
     probe.write_bytes(b"\0" * 4096)
-    probe.unlink()
+    probe.unlink(missing_ok=True)

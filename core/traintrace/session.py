@@ -9,11 +9,13 @@ owns everything else: run folder, drain, memory readings, faults, and the order 
 import atexit
 import os
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from traintrace import facts
@@ -30,7 +32,7 @@ from traintrace.ledger import Ledger
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
 from traintrace.registry import REGISTRY
-from traintrace.runfolder import Run, rank_file
+from traintrace.runfolder import Run, rank_file, wait_for_ranks
 from traintrace.runstart import StartedRun, start_run
 from traintrace.samplers import ResidentSampler
 from traintrace.steps import StepCapture
@@ -41,11 +43,16 @@ EVENT_COST_SHARE = 0.01
 # ... and more than this per step [ns]; below it nobody cares.
 EVENT_COST_FLOOR_NS = 50_000
 _JUDGED_AFTER_STEPS = 50
+# Names of regions beyond this many share one: a name made from a counter must not grow for ever.
+MAX_REGIONS = 1_000
+OTHER_REGIONS = "(other regions)"
 
 
 def status_of(error: BaseException | None) -> EndStatus:
     """Give how training ended from what ended it: Ctrl-C interrupts, a clean exit completes."""
-    if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
+    if error is None or isinstance(error, GeneratorExit):
+        return "completed"
+    if isinstance(error, SystemExit) and error.code in (None, 0):
         return "completed"
     return "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
 
@@ -67,9 +74,11 @@ class Session:
         journal: Where hooks write.
         capture: The step that is open or comes next.
         recording: True from `begin` until `max_steps` or the end.
+        update_seen: True once a hook saw an update; then updates need not be guessed.
         undo: What takes hooks off again, run when recording stops.
         unmeasured: Reason by signal that cannot be measured.
         faults: Reports defects without disturbing training.
+        close_at_exit: What ends the session when the interpreter ends first; gets what ended the script.
         open_memory: Call it when the first batch of a step is about to be requested, so that memory
             peaks start there; None if there is nothing to reset.
         setup_s: Seconds of set-up before the span.
@@ -86,20 +95,21 @@ class Session:
         now: Clock = time.perf_counter_ns,
     ) -> None:
         self._setup_began = now()
+        self._process = os.getpid()
         self.options = options
         self.faults = FaultReporter(REGISTRY.raise_faults)
         self.undo = ExitStack()
         self.unmeasured: dict[str, str] = {}
         self.setup = facts.Setup()
-        self.recording = False
+        self.recording = self.update_seen = False
         self._finish_began: int | None = None
         self._ports = ports
         self._now = now
         self._on_finish = on_finish
         self._status: facts.RunStatus = "running"
-        memory = ports.memory if options.step_memory else None
-        self.open_memory = None if memory is None else memory.open_step
-        self._read_memory = None if memory is None else memory.read
+        self._memory = ports.memory if options.step_memory else None
+        self.open_memory = None if self._memory is None else self._open_memory
+        self.close_at_exit: Callable[[BaseException | None], None] = self._finish_with
         self._warmup_steps = options.warmup_steps or 0
         # A framework that starts its own processes knows the rank better than the environment.
         self._identity = identity or Identity.from_environment()
@@ -163,18 +173,49 @@ class Session:
     def _end_step(self, capture: StepCapture, completed: bool) -> None:
         if not self.recording or capture is not self.capture:
             return
-        if completed:
-            self._steps += 1
-            if self._read_memory is not None:
-                self._read_memory(capture)
-            if self._steps <= self._warmup_steps:
-                capture.flags |= facts.WARMUP
-            self.journal.cut(capture)
-        else:
-            self.journal.write(ABORT)
+        # First, so that a signal handler that raises from here on cannot leave an ended capture.
         self.capture = StepCapture(self._end)
-        if completed and self._steps == self.options.max_steps:
+        if not completed:
+            self.journal.write(ABORT)
+            return
+        self._steps += 1
+        if self._memory is not None:
+            self._read_memory(capture)
+        if self._steps <= self._warmup_steps:
+            capture.flags |= facts.WARMUP
+        self.journal.cut(capture)
+        if self._steps == self.options.max_steps:
             self.stop_recording()
+
+    def current_capture(self) -> StepCapture:
+        """Give the capture that is open; a fresh one if a signal handler's exception lost that."""
+        if self.capture.ended and self.recording:
+            self.capture = StepCapture(self._end)
+        return self.capture
+
+    @property
+    def steps(self) -> int:
+        """Give the number of steps completed so far."""
+        return self._steps
+
+    def _open_memory(self) -> None:
+        if self._memory is not None:
+            try:
+                self._memory.open_step()
+            except Exception as error:  # noqa: BLE001 - an allocator without statistics
+                self._give_up_memory(error)
+
+    def _read_memory(self, capture: StepCapture) -> None:
+        if self._memory is not None:
+            try:
+                self._memory.read(capture)
+            except Exception as error:  # noqa: BLE001 - an allocator without statistics
+                self._give_up_memory(error)
+
+    def _give_up_memory(self, error: Exception) -> None:
+        self._memory = None
+        self.unmeasured["peak_memory"] = f"the allocator does not tell ({error})"
+        self.faults.fault(error, "the memory peaks of the device")
 
     def stop_recording(self) -> None:
         """End the span here: drop an open step, take the hooks off; what was published still drains."""
@@ -206,8 +247,11 @@ class Session:
         """Give the journal code that enters the region called `name`; one more leaves it."""
         number = self._region_numbers.get(name)
         if number is None:
-            number = self._region_numbers[name] = len(self._region_names)
-            self._region_names.append(name)
+            if len(self._region_names) >= MAX_REGIONS:
+                name = OTHER_REGIONS
+            number = self._region_numbers.setdefault(name, len(self._region_names))
+            if number == len(self._region_names):
+                self._region_names.append(name)
         return REGION + 2 * number
 
     def add_event(self, kind: str, detail: str) -> None:
@@ -229,7 +273,7 @@ class Session:
             status: How training ended.
             error: What ended it, if anything; only its type is kept.
         """
-        if self.finished:
+        if self.finished or self._is_copy:
             return
         was_recording = self.recording
         if was_recording and error is not None:
@@ -244,6 +288,7 @@ class Session:
         with self.faults.guard("the run's status in its manifest"):
             self._run.finish(status, self._identity)
         if self._on_finish is not None and self._identity.rank == 0:
+            self._wait_for_ranks()
             lost = "the report; `traintrace report` can make it from the run folder"
             with self.faults.guard(lost), _random_state_kept():
                 self._on_finish(self.as_run(), self.options.print_report)
@@ -251,6 +296,8 @@ class Session:
 
     def discard(self) -> None:
         """Take everything back after set-up failed half-way; nothing was or will be recorded."""
+        if self._is_copy:
+            return
         self.recording = False
         self.journal.disown()
         REGISTRY.remove(self)
@@ -259,8 +306,33 @@ class Session:
         self._drain.stop()
         self._writer.release()
 
+    @property
+    def _is_copy(self) -> bool:
+        """Say whether this is a forked child's copy: the run is the parent's, and so are its files."""
+        return os.getpid() != self._process
+
+    def _wait_for_ranks(self) -> None:
+        if self._identity.world_size > 1:
+            with self.faults.guard("waiting for the other ranks"):
+                late = wait_for_ranks(self._run.folder, self._identity)
+                if late:
+                    ranks = ", ".join(map(str, late))
+                    self.faults.warn(f"the report was made before rank {ranks} had finished")
+
+    def _finish_with(self, error: BaseException | None) -> None:
+        self.finish(status_of(error), error)
+
     def _finish_at_exit(self) -> None:
-        self.finish("completed")
+        """The interpreter ends and nobody closed the session: finish with what ended the script."""
+        if not self._is_copy:
+            interactive = hasattr(sys, "ps1")  # a notebook's last error ended no training
+            last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+            self.close_at_exit(None if interactive else last)
+
+    @property
+    def folder(self) -> Path:
+        """Give the folder of the run."""
+        return self._run.folder
 
     def as_run(self) -> Run:
         """Give the run for reading, as of the last flush."""
@@ -277,7 +349,7 @@ class Session:
 
     def flush(self) -> None:
         """Write everything published so far."""
-        if not self.finished:
+        if not self.finished and not self._is_copy:
             self._drain.flush()
 
     # -- what the drain asks ---------------------------------------------------------------------
@@ -300,6 +372,9 @@ class Session:
             "device_clock": self._device_clock if self.level == "full" else None,
             "setup": asdict(setup),
             "cost": asdict(cost),
+            "process_peak_allocated_bytes": (
+                None if self._memory is None else self._memory.lifetime_peak_bytes
+            ),
             "unmeasured": dict(self.unmeasured),
             "warnings": list(self.faults.messages),
         }

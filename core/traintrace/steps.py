@@ -18,6 +18,8 @@ class StepCapture:
         micro_batches: Micro-batches so far.
         samples: True batch sizes summed; None until a batch of known size came.
         tokens: Tokens without padding. padded_tokens: tokens with it.
+        source: Whose batches count as this step's micro-batches, where several loaders feed it.
+        ended: True once the step was completed or aborted.
         updated: True once an optimizer update was attempted.
         update_skipped: True or False where it is known whether the update was skipped, else None.
         peak_allocated_bytes: Peak of the device's allocator, None without one. peak_reserved_bytes:
@@ -33,6 +35,7 @@ class StepCapture:
     epoch: int | None = None
     framework_step: int | None = None
     flags: int = 0
+    source: object = None
     updated: bool = False
     update_skipped: bool | None = None
     peak_allocated_bytes: int | None = None
@@ -40,23 +43,10 @@ class StepCapture:
     rss_bytes: int | None = None
     scalars: Sequence[tuple[str, object]] = ()
 
+    ended: bool = False
+
     def __init__(self, end: "Callable[[StepCapture, bool], None]") -> None:
-        self._end: Callable[[StepCapture, bool], None] | None = end
-
-    @property
-    def ended(self) -> bool:
-        """Say whether the step was completed or aborted already."""
-        return self._end is None
-
-    def add_batch(
-        self,
-        samples: int | None = None,
-        tokens: int | None = None,
-        padded_tokens: int | None = None,
-    ) -> None:
-        """Count one micro-batch and its sizes; None adds nothing to that count."""
-        self.micro_batches += 1
-        self.count(samples, tokens, padded_tokens)
+        self._end = end
 
     def count(
         self,
@@ -80,16 +70,16 @@ class StepCapture:
 
     def complete(self) -> bool:
         """End the step here and publish it; False if it had ended already."""
-        end, self._end = self._end, None
-        if end is None:
+        if self.ended:
             return False
-        end(self, True)
+        self.ended = True
+        self._end(self, True)
         return True
 
     def abort(self) -> bool:
         """Drop the step: its time becomes `aborted`; False if it had ended already."""
-        end, self._end = self._end, None
-        if end is None:
+        if self.ended:
             return False
-        end(self, False)
+        self.ended = True
+        self._end(self, False)
         return True

@@ -14,6 +14,8 @@ from traintrace import accounts, facts
 from traintrace.rows import BookedStep
 from traintrace.schema import COUNTERS, DEVICE_COLUMNS, SCHEMA_VERSION, STEP_COLUMNS, TABLES
 
+_LAST_CHECKPOINT_MS: Final = 500
+
 
 class RankWriter:
     """Writes one rank's file. Use from one thread at a time.
@@ -29,8 +31,14 @@ class RankWriter:
     def __init__(self, path: Path) -> None:
         self.location = str(path)
         self.fault: str | None = None
+        if path.exists():
+            raise FileExistsError(f"{path}: this rank has recorded in this run already")
         self._connection = _connect_for_writing(self.location)
-        self._lay_out()
+        try:
+            self._lay_out()
+        except sqlite3.Error:
+            self._connection.close()
+            raise
 
     def _lay_out(self) -> None:
         self._connection.executescript(TABLES)
@@ -67,34 +75,36 @@ class RankWriter:
         )
         try:
             self._write(batch)
-        except sqlite3.Error as error:
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, (sqlite3.IntegrityError, sqlite3.ProgrammingError)):
+                raise  # a defect of ours, not of the disk
             self._continue_in_memory(error)
             self._write(batch)
 
     def _write(self, batch: tuple[list[tuple[Any, ...]], ...]) -> None:
         steps, spans, regions, scalars, events, device, totals, meta = batch
         with self._connection as connection:
-            connection.executemany(_INSERT_STEP, steps)
-            connection.executemany("INSERT INTO spans VALUES (?,?,?,?,?)", spans)
-            connection.executemany("INSERT INTO regions VALUES (?,?,?,?)", regions)
-            connection.executemany("INSERT INTO scalars VALUES (?,?,?)", scalars)
-            connection.executemany("INSERT INTO events VALUES (?,?,?,?)", events)
+            _insert(connection, f"INSERT INTO steps ({','.join(STEP_COLUMNS)})", steps)
+            _insert(connection, "INSERT INTO spans", spans)
+            _insert(connection, "INSERT INTO regions", regions)
+            _insert(connection, "INSERT INTO scalars", scalars)
+            _insert(connection, "INSERT INTO events", events)
             connection.executemany(_UPDATE_DEVICE, device)
-            connection.executemany("INSERT OR REPLACE INTO totals VALUES (?,?,?,?)", totals)
-            connection.executemany("INSERT OR REPLACE INTO meta VALUES (?,?)", meta)
+            _insert(connection, "INSERT OR REPLACE INTO totals", totals)
+            _insert(connection, "INSERT OR REPLACE INTO meta", meta)
 
     def _continue_in_memory(self, error: sqlite3.Error) -> None:
         if self.fault is not None:
             raise error
         self.fault = f"{type(error).__name__}: {error}"
-        self.location = f"file:traintrace-{id(self)}?mode=memory&cache=shared"
-        memory = _connect_for_writing(self.location)
+        broken, place = self._connection, f"file:traintrace-{id(self)}?mode=memory&cache=shared"
+        self._connection = _connect_for_writing(place)
         try:
-            self._connection.backup(memory)
+            broken.backup(self._connection)
         except sqlite3.Error:  # the file cannot even be read: what was flushed before is lost
-            memory.executescript(TABLES)
-        self._connection.close()
-        self._connection = memory
+            self._lay_out()
+        self.location = place
+        broken.close()
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one query; for retention."""
@@ -106,27 +116,49 @@ class RankWriter:
             for statement, values in statements:
                 connection.execute(statement, values)
 
-    def close(self) -> None:
-        """Leave one ordinary file behind; a file in memory lives until `release`."""
-        if self.fault is None:
-            try:
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                self._connection.execute("PRAGMA journal_mode = DELETE")
-            except sqlite3.Error as error:  # a reader holds it, or the disk is full: the WAL stays
-                self.fault = f"{type(error).__name__}: {error}"
+    def close(self) -> str | None:
+        """Leave one ordinary file behind; say why if that failed, in which case nothing is lost.
+
+        A file in memory lives until `release`.
+        """
+        if self.fault is not None:
+            return None
+        try:
+            # A reader that holds the file must not hold up the end of training.
+            self._connection.execute(f"PRAGMA busy_timeout = {_LAST_CHECKPOINT_MS}")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.Error as error:
+            return str(error)
+        finally:
             self._connection.close()
+        return None
 
     def release(self) -> None:
         """Close whatever `close` left open."""
         self._connection.close()
 
 
-_INSERT_STEP: Final = (
-    f"INSERT INTO steps ({','.join(STEP_COLUMNS)}) VALUES ({','.join('?' * len(STEP_COLUMNS))})"
-)
 _UPDATE_DEVICE: Final = (
     f"UPDATE steps SET {', '.join(f'{column} = ?' for column in DEVICE_COLUMNS)} WHERE step = ?"
 )
+
+
+# Rows of one statement. Each statement gives up the interpreter's lock once, and getting it back from
+# a training thread that runs Python takes up to 5 ms: row by row, a second's rows would take ten.
+_ROWS_PER_STATEMENT: Final = (256, 16, 1) if sqlite3.sqlite_version_info >= (3, 32) else (16, 1)
+
+
+def _insert(connection: sqlite3.Connection, head: str, rows: list[tuple[Any, ...]]) -> None:
+    """Insert rows in as few statements as SQLite's limit on values allows."""
+    done = 0
+    for size in _ROWS_PER_STATEMENT:
+        while len(rows) - done >= size:
+            some = rows[done : done + size]
+            row = f"({','.join('?' * len(some[0]))})"
+            values = ",".join([row] * size)
+            connection.execute(f"{head} VALUES {values}", [v for values in some for v in values])
+            done += size
 
 
 def _connect_for_writing(location: str) -> sqlite3.Connection:

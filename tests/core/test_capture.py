@@ -15,14 +15,9 @@ def test_completing_and_aborting_are_idempotent() -> None:
 
 def test_sizes_add_up_and_unknown_ones_stay_unknown() -> None:
     capture = StepCapture(lambda capture, completed: None)
-    capture.add_batch(4, None, 14)
-    capture.add_batch(3)
-    assert (capture.micro_batches, capture.samples, capture.tokens, capture.padded_tokens) == (
-        2,
-        7,
-        None,
-        14,
-    )
+    capture.count(4, None, 14)
+    capture.count(3)
+    assert (capture.samples, capture.tokens, capture.padded_tokens) == (7, None, 14)
 
 
 def test_what_one_step_logged_is_not_seen_by_the_next() -> None:

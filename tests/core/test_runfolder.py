@@ -46,19 +46,13 @@ def test_a_taken_name_gets_a_number_and_the_old_run_stays(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["../../etc", "a/b", "..", "", "x" * 500, "nul\0byte", "[red]hi[/]"]
+    "name", ["../../etc", "a/b", "..", "", "x" * 500, "nul\0byte", "[red]hi[/]", "训" * 200]
 )
 def test_a_hostile_name_stays_inside_the_run_directory(tmp_path: Path, name: str) -> None:
     root = tmp_path / "runs"
     folder = create_folder(root, name)
     assert folder.resolve().parent == root.resolve()
-    assert len(folder.name) <= 100
-
-
-def test_ranks_of_one_job_share_a_folder(tmp_path: Path) -> None:
-    assert create_folder(tmp_path, "run", shared=True) == create_folder(
-        tmp_path, "run", shared=True
-    )
+    assert len(folder.name.encode()) <= 200
 
 
 @pytest.mark.parametrize(
@@ -106,7 +100,18 @@ def test_runs_are_listed_oldest_first(tmp_path: Path) -> None:
     for name, started in (("b", 2.0), ("a", 1.0)):
         make_manifest(create_folder(tmp_path, name), started_at=started).write()
     (tmp_path / "no run").mkdir()
-    assert [manifest.name for manifest in list_manifests(tmp_path)] == ["a", "b"]
+    found, damaged = list_manifests(tmp_path)
+    assert [manifest.name for manifest in found] == ["a", "b"]
+    assert damaged == []
+
+
+def test_a_damaged_manifest_hides_no_other_run(tmp_path: Path) -> None:
+    make_manifest(create_folder(tmp_path, "good")).write()
+    broken = create_folder(tmp_path, "broken") / "manifest.json"
+    broken.write_text("{", "utf-8")
+    found, damaged = list_manifests(tmp_path)
+    assert [manifest.folder.name for manifest in found] == ["good"]
+    assert [str(broken) in str(error) for error in damaged] == [True]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from traintrace import accounts as A
 from traintrace.faults import TraintraceWarning
+from traintrace.journal import OPEN
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
 from traintrace.runfolder import Run
@@ -215,3 +216,52 @@ def test_a_value_on_a_device_is_read_when_it_has_arrived_and_never_waited_for(
     step(session)
     session.finish("completed")
     assert [(scalar.step, scalar.value) for scalar in read(session).scalars] == [(1, 4.5)]
+
+
+class Allocator:
+    """An allocator whose peak falls when it is reset."""
+
+    def __init__(self) -> None:
+        self.lifetime_peak_bytes = self.peak = 0
+        self.resets = 0
+
+    def open_step(self) -> None:
+        self.peak = 0
+        self.resets += 1
+
+    def read(self, capture: Any) -> None:
+        capture.peak_allocated_bytes, capture.peak_reserved_bytes = self.peak, 2 * self.peak
+        self.lifetime_peak_bytes = max(self.lifetime_peak_bytes, self.peak)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_memory_peaks_are_per_step_and_the_largest_is_kept(open_session: Any, wanted: bool) -> None:
+    memory = Allocator()
+    session = open_session(Ports(memory=memory), step_memory=wanted)
+    for peak in (100, 700, 300):
+        if session.open_memory is not None:
+            session.open_memory()
+        memory.peak = peak
+        step(session)
+    session.finish("completed")
+    rank = read(session, "peak_allocated_bytes", "peak_reserved_bytes")
+    assert rank.columns["peak_allocated_bytes"] == ([100, 700, 300] if wanted else [None] * 3)
+    assert rank.columns["peak_reserved_bytes"] == ([200, 1400, 600] if wanted else [None] * 3)
+    assert rank.process_peak_allocated_bytes == (700 if wanted else None)
+    assert memory.resets == (3 if wanted else 0)
+
+
+def test_names_of_regions_are_bounded(open_session: Any) -> None:
+    from traintrace.session import MAX_REGIONS, OTHER_REGIONS
+
+    session = open_session()
+    session.journal.write(OPEN)
+    for number in range(MAX_REGIONS + 50):
+        code = session.region_code(f"env{number}")
+        session.journal.write(code)
+        session.journal.write(code + 1)
+    session.capture.complete()
+    session.finish("completed")
+    regions = {region.name: region.calls for region in read(session).regions}
+    assert len(regions) == MAX_REGIONS + 1
+    assert regions[OTHER_REGIONS] == 50

@@ -1,23 +1,48 @@
-"""Make all ranks of a job use one run: no collective, no clock, and before the process group exists."""
+"""What all ranks of a job agree on and who they are: no collective, no clock."""
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import torch
 
+from traintrace.identity import Identity
+
 _TIMEOUT = timedelta(seconds=5)
 
 
-def agree_on_run(proposal: str) -> str:
-    """Give the text that all ranks agree on: the first proposal to reach the launcher's own store.
+def agree_on_run(number: int, own_mark: str, make: Callable[[], str]) -> str:
+    """Call `make` on the rank that is first, and give what it gave on every rank.
 
-    Without torchrun's store the default process group's is used, and without that the proposal stands.
+    A restarted attempt of a job finds what the first attempt agreed on.
+
+    The launcher's own store is asked, also before a process group exists; without one the default
+    group's; without that, this process is on its own.
+
+    Args:
+        number: Which run of this process it is; ranks make their runs in the same order.
+        own_mark: Text that no other rank has.
+        make: Makes the run and gives where it is.
+
+    Raises:
+        RuntimeError: The store does not answer within five seconds.
     """
+    store = _store(number)
+    if store is None:
+        return make()
+    first = bytes(store.compare_set("first", "", own_mark)).decode()
+    if first == own_mark:
+        made = make()
+        store.set("run", made)
+        return made
+    return bytes(store.get("run")).decode()
+
+
+def _store(number: int) -> Any:
     distributed: Any = torch.distributed
     if not distributed.is_available():
-        return proposal
-    attempt = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+        return None
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         store = distributed.TCPStore(
             os.environ["MASTER_ADDR"],
@@ -29,8 +54,19 @@ def agree_on_run(proposal: str) -> str:
     elif distributed.is_initialized():
         store = distributed.distributed_c10d._get_default_store()
     else:
-        return proposal
-    agreed = distributed.PrefixStore("traintrace", store).compare_set(
-        f"run/{attempt}", "", proposal
-    )
-    return bytes(agreed).decode()
+        return None
+    job = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+    return distributed.PrefixStore(f"traintrace/{job}/{number}", store)
+
+
+def identity_of_process() -> Identity:
+    """Give who this process is: from the process group if there is one, else from the environment."""
+    identity = Identity.from_environment()
+    distributed: Any = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return identity
+    rank, size = distributed.get_rank(), distributed.get_world_size()
+    if (identity.rank, identity.world_size) == (rank, size):
+        return identity
+    # Started by hand, e.g. by torch.multiprocessing.spawn: all on this machine, as far as can be told.
+    return Identity(rank, rank, size, attempt=identity.attempt, shared_run=identity.shared_run)

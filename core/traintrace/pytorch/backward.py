@@ -26,15 +26,15 @@ def trace_backward(journal: Journal) -> Iterator[Callable[[], None]]:
 
 
 def _charged(journal: Journal, original: Callable[..., Any]) -> Callable[..., Any]:
-    enter, leave = journal.bounded_marker(BACKWARD), journal.marker(~BACKWARD)
+    enter, leave = journal.marker(BACKWARD), journal.marker(~BACKWARD)
     is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
 
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
         if is_compiling() or is_foreign(get_ident()):
             return original(*args, **kwargs)
-        enter()
         try:
+            enter()
             return original(*args, **kwargs)
         finally:
             leave()

@@ -11,74 +11,60 @@ from typing import Any, Generic, TypeVar, cast
 from traintrace.accounts import EPOCH_BOUNDARY, INPUT_WAIT
 from traintrace.facts import EPOCH_FIRST
 from traintrace.journal import EXHAUSTED
-from traintrace.pytorch.sizes import batch_sizes
+from traintrace.pytorch.sizes import SizeReader
 from traintrace.session import Session
 
 Batch = TypeVar("Batch")
 
 
-class Epochs:
-    """Counts epochs over all loaders of a loop: one begins where iteration starts after a batch.
+class LoopState:
+    """What the loaders of one loop share with the rest of its tracer.
 
     Attributes:
-        epoch: 0-based.
-        has_batch: True once the epoch has had a batch; loaders iterated side by side share an epoch.
+        epoch: 0-based; one begins where iteration starts after a batch, so that loaders iterated side
+            by side share an epoch.
+        has_batch: True once the epoch has had a batch.
+        has_loader: True once a loader was wrapped; its batches then count the micro-batches.
+        inside_step: True inside a `step()` block, which ends the step itself.
+        paused: Depth of blocks whose batches are no training data.
     """
 
-    __slots__ = ("epoch", "has_batch")
+    __slots__ = ("epoch", "has_batch", "has_loader", "inside_step", "paused")
 
     def __init__(self) -> None:
-        self.epoch = 0
-        self.has_batch = False
+        self.epoch = self.paused = 0
+        self.has_batch = self.has_loader = self.inside_step = False
 
-    def begin(self) -> None:
+    def begin_epoch(self) -> None:
         """Note that the iteration of a loader starts."""
         self.epoch += self.has_batch
         self.has_batch = False
 
 
-class Boundary:
-    """Where the steps of a loop end.
-
-    Attributes:
-        automatic: A step ends where the first batch after an update is requested. False once the
-            user marks steps.
-    """
-
-    __slots__ = ("automatic",)
-
-    def __init__(self) -> None:
-        self.automatic = True
-
-
 class TracedBatches(Generic[Batch]):
     """The user's iterable, with its waits charged; other attributes are the iterable's own."""
 
-    def __init__(
-        self,
-        batches: Iterable[Batch],
-        session: Session,
-        epochs: Epochs,
-        boundary: Boundary,
-    ) -> None:
+    def __init__(self, batches: Iterable[Batch], session: Session, loop: LoopState) -> None:
         self._batches = batches
         self._session = session
-        self._epochs = epochs
-        self._boundary = boundary
+        self._loop = loop
+        self._sizes = SizeReader(getattr(batches, "batch_size", None))
 
     def __iter__(self) -> Iterator[Batch]:
         session = self._session
-        if not session.recording or get_ident() != session.journal.owner:
+        if get_ident() != session.journal.owner or self._loop.paused:
             return iter(self._batches)
-        self._epochs.begin()
+        self._loop.begin_epoch()
         session.journal.write(EPOCH_BOUNDARY)
         try:
             iterator = iter(self._batches)
         finally:
             session.journal.write(~EPOCH_BOUNDARY)
-        return _TracedIterator(iterator, session, self._epochs, self._boundary)
+        return TracedIterator(iterator, session, self._loop, self._sizes)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_batches":
+            raise AttributeError(name)  # a copy asks before it has any attribute
         return getattr(self._batches, name)
 
 
@@ -89,79 +75,86 @@ class SizedTracedBatches(TracedBatches[Batch]):
         return len(cast("Any", self._batches))
 
 
-def trace_batches(
-    batches: Iterable[Batch],
-    session: Session,
-    epochs: Epochs,
-    boundary: Boundary,
-) -> TracedBatches[Batch]:
-    """Wrap `batches`; all loaders of one loop share `epochs` and `boundary`."""
+def trace_batches(batches: Iterable[Batch], session: Session, loop: LoopState) -> Iterable[Batch]:
+    """Wrap `batches`, an iterable or an iterator; all loaders of one loop share `loop`."""
+    loop.has_loader = True
+    if hasattr(batches, "__next__"):
+        loop.begin_epoch()
+        iterator = cast("Iterator[Batch]", batches)
+        return TracedIterator(iterator, session, loop, SizeReader())
     kind = SizedTracedBatches if hasattr(batches, "__len__") else TracedBatches
-    return kind(batches, session, epochs, boundary)
+    return kind(batches, session, loop)
 
 
-class _TracedIterator(Iterator[Batch]):
+class TracedIterator(Iterator[Batch]):
+    """One pass over the batches. Several may feed one step: the first to do so counts its micro-batches."""
+
     __slots__ = (
-        "_boundary",
         "_enter",
-        "_epochs",
         "_exhausted",
         "_first",
         "_iterator",
         "_journal",
         "_leave",
+        "_loop",
         "_session",
+        "_sizes",
     )
 
     def __init__(
-        self,
-        iterator: Iterator[Batch],
-        session: Session,
-        epochs: Epochs,
-        boundary: Boundary,
+        self, iterator: Iterator[Batch], session: Session, loop: LoopState, sizes: SizeReader
     ) -> None:
         journal = session.journal
         self._iterator = iterator
         self._session = session
         self._journal = journal
-        self._boundary = boundary
-        self._epochs = epochs
+        self._loop = loop
+        self._sizes = sizes
         self._first = True
-        self._enter = journal.bounded_marker(INPUT_WAIT)
+        self._enter = journal.marker(INPUT_WAIT)
         self._leave = journal.marker(~INPUT_WAIT)
         self._exhausted = journal.marker(EXHAUSTED)
 
     def __next__(self) -> Batch:
-        if get_ident() != self._journal.owner:
+        loop, session = self._loop, self._session
+        if get_ident() != self._journal.owner or loop.paused:
             return next(self._iterator)
-        session = self._session
-        if not session.capture.micro_batches:
-            if session.open_memory is not None:
-                session.open_memory()
-        elif session.capture.updated and self._boundary.automatic:
-            session.capture.complete()
-        self._enter()
+        capture = session.capture
+        if capture.updated and not loop.inside_step:
+            capture.complete()
+            capture = session.capture
+        if not capture.micro_batches and session.open_memory is not None:
+            session.open_memory()
         try:
+            self._enter()
             batch = next(self._iterator)
         except StopIteration:
             self._exhausted()
             raise
         finally:
             self._leave()
-        capture = session.capture
+        self._count(batch)
+        return batch
+
+    def _count(self, batch: Batch) -> None:
+        capture, loop = self._session.current_capture(), self._loop
+        if capture.source is None:
+            capture.source = self
+        elif capture.source is not self:
+            return  # a second loader beside the first: its batch goes into the same micro-batch
         capture.micro_batches += 1
-        capture.epoch = self._epochs.epoch
+        capture.epoch = loop.epoch
         if self._first:
             self._first = False
-            self._epochs.has_batch = True
+            loop.has_batch = True
             capture.flags |= EPOCH_FIRST
         try:
-            samples, tokens, padded_tokens = batch_sizes(batch)
-            if tokens is None and padded_tokens is None:
-                if samples is not None:
-                    capture.samples = samples + (capture.samples or 0)
-            else:
-                capture.count(samples, tokens, padded_tokens)
+            samples, tokens, padded_tokens = self._sizes.read(batch)
         except Exception as error:  # noqa: BLE001 - an odd batch type costs its own size, no more
-            session.faults.fault(error, "the size of a batch")
-        return batch
+            self._session.faults.fault(error, "the size of a batch")
+            return
+        if tokens is None and padded_tokens is None:
+            if samples is not None:
+                capture.samples = samples + (capture.samples or 0)
+        else:
+            capture.count(samples, tokens, padded_tokens)

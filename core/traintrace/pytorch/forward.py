@@ -79,19 +79,21 @@ def trace_forward(
     def is_traced(module: nn.Module) -> bool:
         return id(module) in identities and (passes is None or not passes(module))
 
-    outermost = [True]  # shared by all models: a model called inside another one marks nothing
+    # The segment in which a call of any of the models is open: a model called inside another one
+    # marks nothing. A segment's end forgets a call whose end was lost to a signal handler.
+    open_in = [-1]
     for cls in _wrapper_classes():
-        yield _patch_class(journal, cls, lambda m: is_traced(unwrap(m)), account, outermost)
+        yield _patch_class(journal, cls, lambda m: is_traced(unwrap(m)), account, open_in)
     if _graphs_exist():
         # A graph already compiled through a wrapper would be compiled again.
         inners = [unwrap(model) for model in models if _inner(model) is None]
     for inner in inners:
         if type(inner).__module__.partition(".")[0] == "torch":
             # Also the class of other people's blocks: use this one instance's own call slot.
-            yield _patch_slot(journal, inner, account, outermost)
+            yield _patch_slot(journal, inner, is_traced, account, open_in)
     own = {type(inner) for inner in inners if type(inner).__module__.partition(".")[0] != "torch"}
     for cls in own:
-        yield _patch_class(journal, cls, is_traced, account, outermost)
+        yield _patch_class(journal, cls, is_traced, account, open_in)
 
 
 def _graphs_exist() -> bool:
@@ -106,9 +108,9 @@ def _patch_class(
     cls: type[nn.Module],
     is_traced: Callable[[nn.Module], bool],
     account: int,
-    outermost: list[bool],
+    open_in: list[int],
 ) -> Callable[[], None]:
-    enter, leave = journal.bounded_marker(account), journal.marker(~account)
+    enter, leave = journal.marker(account), journal.marker(~account)
     is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
     own = cls.__dict__.get("__call__")
 
@@ -116,37 +118,47 @@ def _patch_class(
         # Looked up at each call, so that other tools which replace a base's `__call__` still work.
         inherited: Any = super(cls, module)
         call = inherited.__call__ if own is None else own.__get__(module)
-        if is_compiling() or not is_traced(module) or is_foreign(get_ident()) or not outermost[0]:
+        if is_compiling() or not is_traced(module) or is_foreign(get_ident()):
             return call(*args, **kwargs)
-        enter()
-        outermost[0] = False
+        segment = journal.segments
+        if open_in[0] == segment:
+            return call(*args, **kwargs)
         try:
+            open_in[0] = segment
+            enter()
             return call(*args, **kwargs)
         finally:
-            outermost[0] = True
+            open_in[0] = -1
             leave()
 
     return replace_attribute(cls, "__call__", __call__)
 
 
 def _patch_slot(
-    journal: Journal, module: nn.Module, account: int, outermost: list[bool]
+    journal: Journal,
+    module: nn.Module,
+    is_traced: Callable[[nn.Module], bool],
+    account: int,
+    open_in: list[int],
 ) -> Callable[[], None]:
     """Use the slot in which `Module.compile` puts its call; torch leaves it out of pickles and copies."""
-    enter, leave = journal.bounded_marker(account), journal.marker(~account)
+    enter, leave = journal.marker(account), journal.marker(~account)
     is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
     compiled: Any = vars(module).get("_compiled_call_impl")
 
     def call_traced(*args: Any, **kwargs: Any) -> Any:
         call = module._call_impl if compiled is None else compiled
-        if is_compiling() or is_foreign(get_ident()) or not outermost[0]:
+        if is_compiling() or not is_traced(module) or is_foreign(get_ident()):
             return call(*args, **kwargs)
-        enter()
-        outermost[0] = False
+        segment = journal.segments
+        if open_in[0] == segment:
+            return call(*args, **kwargs)
         try:
+            open_in[0] = segment
+            enter()
             return call(*args, **kwargs)
         finally:
-            outermost[0] = True
+            open_in[0] = -1
             leave()
 
     return replace_attribute(module, "_compiled_call_impl", call_traced)

@@ -46,7 +46,7 @@ def _hooks(session: Session, journal: Journal, charge: bool) -> tuple[Callable[.
         if charge:
             leave()
         capture = session.capture
-        capture.updated = True
+        capture.updated = session.update_seen = True
         capture.update_skipped = False
 
     return before, after
@@ -62,11 +62,14 @@ def _watch_scaler(session: Session, journal: Journal) -> Callable[[], None]:
             return original(scaler, optimizer, *args, **kwargs)
         capture = session.capture
         skipped_before, capture.updated = capture.update_skipped, False
-        try:
-            return original(scaler, optimizer, *args, **kwargs)
-        finally:
+        result = original(scaler, optimizer, *args, **kwargs)
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            # A fused optimizer decides on the device whether it updates; the host cannot know.
+            capture.update_skipped = None
+        else:
             capture.update_skipped = not capture.updated or bool(skipped_before)
-            capture.updated = True
+        capture.updated = True
+        return result
 
     return replace_attribute(torch.amp.GradScaler, "step", step)
 
@@ -82,11 +85,11 @@ def trace_foreign_optimizer(session: Session, optimizer: Any) -> Iterator[Callab
     def step(*args: Any, **kwargs: Any) -> Any:
         if journal.is_foreign(get_ident()):
             return original(*args, **kwargs)
-        enter()
         try:
+            enter()
             return original(*args, **kwargs)
         finally:
             leave()
-            session.capture.updated = True
+            session.capture.updated = session.update_seen = True
 
     yield replace_attribute(optimizer, "step", step)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 from torch.utils.data import DataLoader
 
 from traintrace import facts
@@ -29,8 +30,15 @@ def describe_model(model: nn.Module | None) -> facts.Setup:
         precision=str(parameters[0].dtype).removeprefix("torch.") if parameters else None,
         compiled=type(model).__name__ == "OptimizedModule"
         or getattr(unwrap(model), "_compiled_call_impl", None) is not None,
-        parameter_count=sum(parameter.numel() for parameter in parameters),
+        parameter_count=_count(parameters),
     )
+
+
+def _count(parameters: list[nn.Parameter]) -> int | None:
+    """Count parameters; None while lazy layers have not seen their first batch."""
+    if any(isinstance(parameter, UninitializedParameter) for parameter in parameters):
+        return None
+    return sum(parameter.numel() for parameter in parameters)
 
 
 def _strategy(model: nn.Module) -> str:

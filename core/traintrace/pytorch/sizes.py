@@ -5,38 +5,77 @@ from typing import Any
 
 import torch
 
+Sizes = tuple[int | None, int | None, int | None]
+UNKNOWN: Sizes = (None, None, None)
 
-def batch_sizes(batch: Any) -> tuple[int | None, int | None, int | None]:
+
+class SizeReader:
+    """Reads the sizes of one loader's batches.
+
+    A list of tensors may be one tensor per field, stacked over samples, or one tensor per sample (as a
+    detection model wants it). The loader's batch size tells which, at the first batch where it can.
+    """
+
+    __slots__ = ("_batch_size", "_is_listed")
+
+    def __init__(self, batch_size: int | None = None) -> None:
+        self._batch_size = batch_size
+        self._is_listed: bool | None = False if batch_size is None else None
+
+    def read(self, batch: Any) -> Sizes:
+        """Give samples, tokens and padded tokens; see `batch_sizes`."""
+        kind = type(batch)
+        first = batch[0] if (kind is tuple or kind is list) and batch else batch
+        if type(first) is not torch.Tensor:
+            return batch_sizes(batch)
+        if not first.dim():
+            return UNKNOWN
+        samples = len(first)
+        if first is batch or self._is_listed is False:
+            return samples, None, None
+        return self._read_list(samples, len(batch)), None, None
+
+    def _read_list(self, stacked: int, listed: int) -> int | None:
+        """Give the samples of a list of tensors: `stacked` in the first tensor, `listed` tensors."""
+        if self._is_listed is None:
+            if stacked == self._batch_size:
+                self._is_listed = False
+            elif listed == self._batch_size:
+                self._is_listed = True
+            else:
+                return None  # a short batch, or a batch size of another unit: it does not tell
+        return listed if self._is_listed else stacked
+
+
+def batch_sizes(batch: Any) -> Sizes:
     """Give the sizes of a tensor, or of a tuple, list, mapping or HF batch of tensors.
 
     Returns:
-        Samples (length of the first dimension of the first tensor), tokens without padding (the sum
-        of a CPU `attention_mask`) and padded tokens (elements of `input_ids`); None where the batch
-        does not tell.
+        Samples (length of the first dimension of the first tensor, or of the first inner list of
+        tensors), tokens without padding (the sum of a CPU `attention_mask`) and padded tokens (elements
+        of `input_ids`); None where the batch does not tell.
     """
-    kind = type(batch)
-    first = batch[0] if (kind is tuple or kind is list) and batch else batch
-    if type(first) is torch.Tensor:  # the usual case, fast
-        return (len(first), None, None) if first.dim() else (None, None, None)
     if isinstance(batch, Mapping):
         ids, mask = batch.get("input_ids"), batch.get("attention_mask")
         padded = ids.numel() if isinstance(ids, torch.Tensor) else None
         tokens = None
         if isinstance(mask, torch.Tensor) and mask.device.type == "cpu":
             tokens = int(mask.sum())
-        return _samples(batch), tokens, padded
-    return _samples(batch), None, None
+        return _samples(batch, 0), tokens, padded
+    return _samples(batch, 0), None, None
 
 
-def _samples(batch: Any, depth: int = 0) -> int | None:
+def _samples(batch: Any, depth: int) -> int | None:
     if isinstance(batch, torch.Tensor):
         return batch.shape[0] if batch.dim() else None
     if depth > 3:
         return None
     if isinstance(batch, Mapping):
-        batch = batch.values()
+        batch = list(batch.values())
     elif not isinstance(batch, (tuple, list)):
         return None
+    elif depth and batch and isinstance(batch[0], torch.Tensor):
+        return len(batch)  # a field that holds one tensor per sample
     for item in batch:
         size = _samples(item, depth + 1)
         if size is not None:

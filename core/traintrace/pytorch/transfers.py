@@ -35,8 +35,8 @@ def _charged(journal: Journal, original: Callable[..., Any], name: str) -> Calla
         target = _target(args, kwargs) or default
         if target is None or _same(target, tensor.device):
             return original(tensor, *args, **kwargs)
-        enter()
         try:
+            enter()
             return original(tensor, *args, **kwargs)
         finally:
             leave()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,12 +21,13 @@ from torch import nn
 
 from traintrace import accounts, log, region
 from traintrace.faults import FaultReporter
-from traintrace.journal import OPEN, SWITCH
+from traintrace.journal import SWITCH
 from traintrace.options import LevelOption, TraceOptions
-from traintrace.pytorch.batches import Boundary, Epochs, trace_batches
+from traintrace.pytorch.batches import LoopState, trace_batches
 from traintrace.pytorch.setup import describe_loader
 from traintrace.registry import REGISTRY
 from traintrace.session import Session, status_of
+from traintrace_plain_torch.blocks import Charged, StepBlock
 from traintrace_plain_torch.seams import open_session
 
 if TYPE_CHECKING:
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
 
 Batch = TypeVar("Batch")
 _NOTHING: AbstractContextManager[None] = nullcontext()
-# Give up waiting for an update after this many `step()` blocks without one in the whole run.
-_PATIENCE_BLOCKS = 1_000
 
 
 def trace(
@@ -89,16 +89,15 @@ class Tracer:
         self._optimizer = optimizer
         self._options = options
         self._session: Session | None = None
-        self._step: _Step | None = None
+        self._step: StepBlock | None = None
         self._marks: dict[str, Callable[[], None]] = {}
-        self._epochs = Epochs()
-        self._boundary = Boundary()
+        self._loop = LoopState()
 
     # -- the span --------------------------------------------------------------------------------
 
     def start(self) -> "Tracer":
-        """Begin the span; what `with trace(...)` does on entry."""
-        if not self._options.enabled or self._session is not None:
+        """Begin the span; what `with trace(...)` does on entry. After `close` it begins a new run."""
+        if not self._options.enabled or self._is_active:
             return self
         faults = FaultReporter(REGISTRY.raise_faults)
         if REGISTRY.current() is not None:
@@ -106,7 +105,9 @@ class Tracer:
             return self
         with faults.guard("the whole trace"):
             session = open_session(self._model, self._optimizer, self._options)
-            self._step = _Step(session, self._boundary, awaits_update=self._optimizer is not None)
+            session.close_at_exit = self.close
+            self._loop = LoopState()
+            self._step = StepBlock(session, self._loop, self._model, self._optimizer)
             self._marks = {
                 phase: session.journal.marker(SWITCH + accounts.number_of(phase))
                 for phase in (*accounts.PHASES, "clip", "communication", "other")
@@ -114,15 +115,34 @@ class Tracer:
             self._session = session
         return self
 
+    @property
+    def _is_active(self) -> bool:
+        return self._session is not None and not self._session.finished
+
     def close(self, error: BaseException | None = None) -> None:
         """End the span at this instant and make the report; a second call does nothing."""
         session = self._session
         if session is None or session.finished:
             return
         with session.faults.guard("the end of the run"):
-            if session.capture.updated and self._boundary.automatic:
-                session.capture.complete()
+            capture = session.current_capture()
+            if error is None and capture.updated and capture.micro_batches:
+                capture.complete()
+            if not session.steps and error is None:
+                self._say_why_there_are_no_steps(session)
             session.finish(status_of(error), error)
+
+    def _say_why_there_are_no_steps(self, session: Session) -> None:
+        if self._step is not None and self._step.is_used:
+            session.faults.warn(
+                "no step was completed: no optimizer step was seen in any step() block; "
+                "give trace() the optimizer that is stepped, or none"
+            )
+        elif not self._loop.has_loader:
+            session.faults.warn(
+                "no step was seen: request batches through tracer.batches(loader), or put step() "
+                "around each step"
+            )
 
     def __enter__(self) -> "Tracer":
         return self.start()
@@ -150,7 +170,7 @@ class Tracer:
         with session.faults.guard("the loader's configuration"):
             loader_setup, batch_size = describe_loader(loader)
             session.setup = replace(session.setup, loader=loader_setup, batch_size=batch_size)
-        return trace_batches(loader, session, self._epochs, self._boundary)
+        return trace_batches(loader, session, self._loop)
 
     def step(self) -> AbstractContextManager[None]:
         """Mark one step (or one micro-batch of it); it ends at the block's exit if there was an update."""
@@ -166,7 +186,7 @@ class Tracer:
             KeyError: No phase has that name.
         """
         session = self._session
-        if session is not None and session.recording:
+        if session is not None and get_ident() == session.journal.owner:
             self._marks[phase]()
 
     def phase(self, name: str) -> AbstractContextManager[None]:
@@ -178,15 +198,21 @@ class Tracer:
         session = self._session
         if session is None or not session.recording:
             return _NOTHING
-        return _Charged(session, accounts.number_of(name))
+        return Charged(session, accounts.number_of(name), self._loop)
 
     def evaluating(self) -> AbstractContextManager[None]:
         """Mark an evaluation: nothing inside the block is training time."""
-        return self.phase("evaluation")
+        return self._outside_training(accounts.EVALUATION)
 
     def checkpointing(self) -> AbstractContextManager[None]:
         """Mark the writing of a checkpoint."""
-        return self.phase("checkpoint")
+        return self._outside_training(accounts.CHECKPOINT)
+
+    def _outside_training(self, account: int) -> AbstractContextManager[None]:
+        session = self._session
+        if session is None or not session.recording:
+            return _NOTHING
+        return Charged(session, account, self._loop, pauses=True)
 
     def region(self, name: str) -> AbstractContextManager[None]:
         """Charge the time inside the `with` block to a region called `name`."""
@@ -207,87 +233,15 @@ class Tracer:
     @property
     def run_folder(self) -> Path | None:
         """Give the folder of the run; None if tracing is off."""
-        return None if self._session is None else self._session.as_run().folder
+        return None if self._session is None else self._session.folder
 
     def summary(self) -> "Summary":
-        """Give the summary as of now, during the run or after it; empty if tracing is off."""
+        """Give the summary as of now, during the run or after it; empty if there is nothing to read."""
         from traintrace_reporting import Summary, summarise_run
 
-        session = self._session
-        if session is None:
-            return Summary()
-        session.flush()
-        return summarise_run(session.as_run())
-
-
-class _Step:
-    """One `step()` block; the same object serves every step."""
-
-    __slots__ = ("_awaits_update", "_boundary", "_open", "_patience", "_session")
-
-    def __init__(self, session: Session, boundary: Boundary, awaits_update: bool) -> None:
-        self._session = session
-        self._boundary = boundary
-        self._awaits_update = awaits_update
-        self._patience = _PATIENCE_BLOCKS
-        self._open = session.journal.marker(OPEN)
-
-    def __enter__(self) -> None:
-        session = self._session
-        self._boundary.automatic = False
-        if not session.capture.micro_batches and session.recording:
-            if session.open_memory is not None:
-                session.open_memory()
-            self._open()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        session = self._session
-        if not session.recording:
-            return
-        capture = session.capture
-        if kind is not None:
-            session.add_event("exception", kind.__name__)
-            capture.abort()
-            return
-        if not capture.micro_batches:
-            capture.micro_batches = 1
-        if capture.updated or not self._awaits_update:
-            self._patience = -1
-            capture.complete()
-        elif self._patience > 0:
-            self._wait_for_update()
-
-    def _wait_for_update(self) -> None:
-        self._patience -= 1
-        if self._patience == 0:
-            self._awaits_update = False
-            self._session.faults.warn(
-                f"no optimizer step was seen in {_PATIENCE_BLOCKS} step() blocks; "
-                "each block counts as a step from now on"
-            )
-
-
-class _Charged:
-    """Charges the time inside a `with` block to one account."""
-
-    __slots__ = ("_account", "_session")
-
-    def __init__(self, session: Session, account: int) -> None:
-        self._session = session
-        self._account = account
-
-    def __enter__(self) -> None:
-        self._session.journal.write(self._account)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._session.journal.write(~self._account)
+        session, summary = self._session, Summary()
+        if session is not None:
+            with session.faults.guard("the summary that was asked for"):
+                session.flush()
+                summary = summarise_run(session.as_run())
+        return summary

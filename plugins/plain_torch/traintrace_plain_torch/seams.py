@@ -7,7 +7,7 @@ from torch import nn
 
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
-from traintrace.pytorch.agreement import agree_on_run
+from traintrace.pytorch.agreement import agree_on_run, identity_of_process
 from traintrace.pytorch.backward import mark_own_work, trace_backward
 from traintrace.pytorch.events import device_clock
 from traintrace.pytorch.forward import trace_forward
@@ -35,9 +35,11 @@ def open_session(model: nn.Module | None, optimizer: Any, options: TraceOptions)
             packages=("torch", "numpy", "accelerate", "deepspeed"),
         ),
         on_finish=_report,
+        identity=identity_of_process(),
     )
     try:
-        session.setup = describe_model(model)
+        with session.faults.guard("the description of the model"):
+            session.setup = describe_model(model)
         if no_clock is not None:
             session.unmeasured["device_clock"] = no_clock
         session.unmeasured["input_wait"] = "batches were not requested through tracer.batches(...)"

@@ -186,7 +186,7 @@ ENTRIES = [
     (loop_module, "open_session", 0),
     (Session, "begin", 0),
     (loop_module, "describe_loader", 4),
-    ("traintrace.pytorch.batches", "batch_sizes", 4),
+    ("traintrace.pytorch.sizes", "SizeReader.read", 4),
     (Session, "log", 4),
     (Drain, "flush", 4),
     (Drain, "close", 4),

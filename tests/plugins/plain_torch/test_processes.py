@@ -1,0 +1,252 @@
+"""Several processes, and processes that end in unusual ways."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traintrace import open_run
+
+HEAD = """
+    import os, sys, time, torch
+    from traintrace_plain_torch import trace
+
+    class Net(torch.nn.Linear):
+        pass
+
+    def go(tracer, model, optimizer, steps=5):
+        for batch in tracer.batches([torch.ones(2, 4)] * steps):
+            with tracer.step():
+                model(batch).mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+    folder = sys.argv[1]
+"""
+
+
+def run(folder: Path, body: str, *launcher: str, code: int = 0, **variables: str) -> str:
+    script = folder / "script.py"
+    script.write_text(textwrap.dedent(HEAD) + textwrap.dedent(body), "utf-8")
+    command = [sys.executable, *launcher, str(script), str(folder / "runs")]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", **variables}
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return done.stderr
+
+
+def summary_of(folder: Path, name: str = "run") -> Any:
+    return json.loads((folder / "runs" / name / "final_summary.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(0)", "os._exit(0)", "tracer.close(); sys.exit(0)"])
+def test_a_forked_child_leaves_the_run_to_its_parent(tmp_path: Path, ending: str) -> None:
+    run(
+        tmp_path,
+        f"""
+    model = Net(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with trace(model, optimizer, run_dir=folder, name="run", print_report=False) as tracer:
+        go(tracer, model, optimizer)
+        child = os.fork()
+        if not child:
+            go(tracer, model, optimizer, 3)
+            {ending}
+        os.waitpid(child, 0)
+        assert not os.path.exists(folder + "/run/final_summary.json")
+        go(tracer, model, optimizer)
+    assert tracer.summary()["counts"]["steps"] == 10
+    """,
+    )
+    assert summary_of(tmp_path)["counts"]["steps"] == 10
+    assert summary_of(tmp_path)["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("last", "status", "code"),
+    [
+        ("pass", "completed", 0),
+        ("raise ValueError('x')", "failed", 1),
+        ("sys.exit(3)", "completed", 3),
+    ],
+)
+def test_a_span_that_nobody_closed_ends_with_the_interpreter(
+    tmp_path: Path, last: str, status: str, code: int
+) -> None:
+    run(
+        tmp_path,
+        f"""
+    model = Net(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    tracer = trace(model, optimizer, run_dir=folder, name="run", print_report=False).start()
+    for number, batch in enumerate(tracer.batches([torch.ones(2, 4)] * 9)):
+        model(batch).mean().backward()
+        optimizer.step()
+        if number == 4:
+            break
+    {last}
+    """,
+        code=code,
+    )
+    summary = summary_of(tmp_path)
+    assert summary["run"]["status"] == status
+    # After an exception the update in hand is not known to have been the last of its step.
+    assert summary["counts"]["steps"] == (5 if status == "completed" else 4)
+
+
+TWO_RANKS = """
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    model = DistributedDataParallel(Net(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for name in ("a/b", "second"):
+        with trace(model, optimizer, run_dir=folder, name=name, print_report=False) as tracer:
+            go(tracer, model, optimizer, 6)
+            if rank == 1:
+                time.sleep(1.0)  # rank 0 is done long before
+        print(rank, tracer.run_folder, file=sys.stderr)
+    dist.destroy_process_group()
+"""
+
+
+def test_ranks_of_a_job_share_each_of_its_runs_and_the_report_waits_for_all(tmp_path: Path) -> None:
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    for suffix in ("", "-2"):  # the same job again does not touch the first one's runs
+        run(tmp_path, TWO_RANKS, *launcher)
+        for name in (f"a-b{suffix}", f"second{suffix}"):
+            ranks = open_run(tmp_path / "runs" / name).facts(["step"]).ranks
+            assert [(rank.rank, rank.totals.steps, rank.status) for rank in ranks] == [
+                (0, 6, "completed"),
+                (1, 6, "completed"),
+            ]
+            for rank in ranks:
+                assert sum(rank.totals.account_ns.values()) == rank.totals.wall_ns
+                assert rank.setup.strategy == "ddp"
+                assert rank.totals.calls["gradient_sync"] == 6
+            summary = summary_of(tmp_path, name)
+            assert summary["run"]["ranks_seen"] == [0, 1]
+            assert summary["run"]["world_size"] == 2
+            assert len(summary["warnings"]) == len(suffix) // 2  # the name was taken
+    assert len(list((tmp_path / "runs").iterdir())) == 4
+
+
+def test_ranks_spawned_by_hand_share_a_run_too(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+    import torch.distributed as dist
+    import torch.multiprocessing
+
+    def work(rank, folder):
+        dist.init_process_group("gloo", init_method=f"file://{folder}.store", rank=rank, world_size=2)
+        model = torch.nn.parallel.DistributedDataParallel(Net(4, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with trace(model, optimizer, run_dir=folder, name="run", print_report=False) as tracer:
+            go(tracer, model, optimizer)
+        dist.destroy_process_group()
+
+    if __name__ == "__main__":
+        torch.multiprocessing.spawn(work, args=(folder,), nprocs=2)
+    """,
+    )
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["run"]
+    assert summary_of(tmp_path)["run"]["ranks_seen"] == [0, 1]
+
+
+def test_a_rank_that_never_ends_does_not_hold_up_the_report(tmp_path: Path) -> None:
+    error = run(
+        tmp_path,
+        """
+    import traintrace.runfolder
+    traintrace.runfolder.wait_for_ranks.__defaults__ = (0.3,)
+    with trace(run_dir=folder, name="run", print_report=False) as tracer:
+        for _ in tracer.batches(range(3)):
+            with tracer.step():
+                pass
+    """,
+        RANK="0",
+        WORLD_SIZE="2",
+    )
+    assert "before rank 1 had finished" in error
+    assert summary_of(tmp_path)["counts"]["steps"] == 3
+
+
+def test_a_producer_faster_than_the_drain_still_reaches_the_disk(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+    import resource, sqlite3
+    with trace(run_dir=folder, name="run", print_report=False) as tracer:
+        step, until, before = tracer.step(), time.monotonic() + 3, None
+        while time.monotonic() < until:
+            with step:
+                pass
+            if before is None and time.monotonic() > until - 2:
+                before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert grown < 60_000, grown
+        reader = sqlite3.connect(folder + "/run/ranks/rank-00000.sqlite")
+        rows = reader.execute("SELECT count(*) FROM steps").fetchone()[0]
+        reader.close()
+        assert rows > 500, rows
+        started = time.monotonic()
+    assert time.monotonic() - started < 20
+    """,
+    )
+    rank = open_run(tmp_path / "runs" / "run").facts(["step"]).ranks[0]
+    assert sum(rank.totals.account_ns.values()) == rank.totals.wall_ns
+    assert rank.totals.steps == len(rank.columns["step"]) + rank.totals.dropped_rows
+
+
+def test_steps_of_a_quarter_millisecond_lose_no_row(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+    with trace(run_dir=folder, name="run", print_report=False) as tracer:
+        step = tracer.step()
+        for _ in range(12_000):
+            with step:
+                until = time.perf_counter_ns() + 200_000
+                while time.perf_counter_ns() < until:
+                    pass
+    """,
+    )
+    rank = open_run(tmp_path / "runs" / "run").facts(["step"]).ranks[0]
+    assert len(rank.columns["step"]) + rank.totals.dropped_rows == 12_000
+    assert rank.totals.dropped_rows < 600  # one in twenty, if the machine gives the drain no time
+
+
+def test_a_reader_does_not_hold_up_the_end_of_training(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+    import sqlite3
+    with trace(run_dir=folder, name="run", print_report=False) as tracer:
+        for _ in tracer.batches(range(3)):
+            with tracer.step():
+                pass
+        tracer._session.flush()
+        reader = sqlite3.connect(folder + "/run/ranks/rank-00000.sqlite", isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM steps").fetchone()
+        started = time.monotonic()
+    assert time.monotonic() - started < 5
+    """,
+    )
+    assert summary_of(tmp_path)["counts"]["steps"] == 3
