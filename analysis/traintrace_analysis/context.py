@@ -9,15 +9,10 @@ from traintrace_analysis.epochs import InputWait
 from traintrace_analysis.findings import CostBasis, Severity
 from traintrace_analysis.metrics import rank_means, representative
 from traintrace_analysis.model import Metric
-from traintrace_analysis.statistics import (
-    bootstrap_ratios,
-    chance_at_least,
-    effective_count,
-    interval,
-)
+from traintrace_analysis.statistics import estimate_ratio
 from traintrace_analysis.step_window import Floats, StepWindow
 from traintrace_analysis.thresholds import limit
-from traintrace_analysis.wording import percent
+from traintrace_analysis.wording import milliseconds, percent
 
 NS_PER_MS = 1e6
 NS_PER_S = 1e9
@@ -52,6 +47,13 @@ class Context:
         """Factor on the confidence of host times in which waiting for the device may hide."""
         return limit("host_clock_sync_trust") if self.blind else 1.0
 
+    def warmup_s(self, *accounts: str) -> float:
+        """Give what `accounts` took in the warm-up steps, which shares and gains leave out."""
+        window = self.window
+        parts = [window.host[name] for name in accounts if name in window.host]
+        first = window.warmup_steps
+        return sum(float(np.nansum(part[self.row, :first])) for part in parts) / NS_PER_S
+
 
 @dataclass(frozen=True, slots=True)
 class Weight:
@@ -59,8 +61,10 @@ class Weight:
 
     Attributes:
         share: Sum of the cause over sum of the step times.
-        low, high: 95 % interval of the share; None under 20 independent steps.
+        low, high: 95 % interval of the share; None if too few steps decide.
         confidence: Chance that the share reaches the warning limit, less with few steps.
+        critical: Chance that it reaches the critical limit; 0 without one.
+        cause_ms, step_ms: Means. median_ms, p95_ms: of the cause.
     """
 
     row: int
@@ -68,17 +72,35 @@ class Weight:
     low: float | None
     high: float | None
     confidence: float
+    critical: float
     cause_ms: float
     step_ms: float
+    median_ms: float
+    p95_ms: float
+
+    @property
+    def bursty(self) -> bool:
+        """True if most steps lose little and a few lose much, so that the mean describes neither."""
+        return self.median_ms < limit("bursty_wait") * self.cause_ms
 
     def range_text(self) -> str:
         """Write the share with its interval, in brackets, to follow a number."""
         if self.low is None or self.high is None:
             return f" ({percent(self.share)}; too few independent steps for an interval)"
-        if percent(self.low) == percent(self.high):
+        low, high = percent(max(0.0, self.low)), percent(min(1.0, self.high))
+        if low == high:
             return f" ({percent(self.share)})"
-        bounds = f"{percent(self.low)} to {percent(self.high)}"
-        return f" ({percent(self.share)}, 95 % interval {bounds})"
+        return f" ({percent(self.share)}, 95 % interval {low} to {high})"
+
+    def spread_text(self) -> str:
+        """Write how uneven the cause is, as a sentence of its own; nothing where it is even."""
+        if not self.bursty:
+            return ""
+        if self.p95_ms > self.cause_ms:
+            tail = f"one in twenty loses {milliseconds(self.p95_ms)} or more"
+        else:
+            tail = "fewer than one in twenty loses nearly all of it"
+        return f" It comes in bursts: half of the steps lose under {milliseconds(self.median_ms)}, {tail}."
 
     def evidence(self) -> dict[str, float | int | str | None]:
         """Give the numbers behind the share."""
@@ -87,34 +109,49 @@ class Weight:
             "share_low": self.low,
             "share_high": self.high,
             "cause_ms": self.cause_ms,
+            "cause_median_ms": self.median_ms,
+            "cause_p95_ms": self.p95_ms,
             "step_time_ms": self.step_ms,
         }
 
 
-def weigh(window: StepWindow, cause_ns: Floats, warning: float) -> Weight | None:
-    """Weigh a cause, given as ranks by steady steps, against the step; None if not measured."""
+def weigh(window: StepWindow, cause_ns: Floats, warning: str, critical: str = "") -> Weight | None:
+    """Weigh a cause, given as ranks by steady steps, against the step; None if not measured.
+
+    Args:
+        window: Where the steps are from.
+        cause_ns: Nanoseconds that the cause took.
+        warning: Name of the limit that the confidence is about.
+        critical: Name of the limit from which on the cause is critical, if there is one.
+    """
     row = representative(rank_means(cause_ns, len(window.ranks)), window.ranks)
     if row is None:
         return None
     step = window.host["step_time"][row, window.warmup_steps :]
     there = ~np.isnan(cause_ns[row])
     cause, step = cause_ns[row][there], step[there]
-    if not step.sum() > 0.0:
+    ratio = estimate_ratio(cause, step)
+    if ratio is None:
         return None
-    replicates = bootstrap_ratios(cause, step)
-    known = effective_count(cause)
-    enough = limit("effective_steps_for_interval")
-    bounds = interval(replicates) if known >= enough else None
-    low, high = bounds if bounds is not None else (None, None)
+    low, high = ratio.interval() or (None, None)
+    median, p95 = np.quantile(cause, [0.5, 0.95]) / NS_PER_MS
     return Weight(
         row=row,
-        share=float(cause.sum() / step.sum()),
+        share=ratio.value,
         low=low,
         high=high,
-        confidence=chance_at_least(replicates, warning) * (0.5 + 0.5 * min(1.0, known / enough)),
+        confidence=ratio.chance_at_least(limit(warning)) * (0.75 + 0.25 * ratio.knowledge),
+        critical=ratio.chance_at_least(limit(critical)) if critical else 0.0,
         cause_ms=float(cause.mean()) / NS_PER_MS,
         step_ms=float(step.mean()) / NS_PER_MS,
+        median_ms=float(median),
+        p95_ms=float(p95),
     )
+
+
+def weigh_cause(window: StepWindow, cause_ns: Floats, cause: str) -> Weight | None:
+    """Weigh a cause of the step against the two limits that are named after it."""
+    return weigh(window, cause_ns, f"{cause}_share_warning", f"{cause}_share_critical")
 
 
 def grade(weight: Weight, cause: str, confidence: float, cost_s: float) -> Severity | None:
@@ -122,7 +159,8 @@ def grade(weight: Weight, cause: str, confidence: float, cost_s: float) -> Sever
 
     Returns:
         None under the warning limit, or where little is lost and even that is unsure; "info" where
-        either alone holds, so that nobody is blamed for it.
+        either alone holds, so that nobody is blamed for it; "critical" only if it is hardly in
+        doubt that the critical limit is reached.
     """
     if weight.share < limit(f"{cause}_share_warning"):
         return None
@@ -130,7 +168,7 @@ def grade(weight: Weight, cause: str, confidence: float, cost_s: float) -> Sever
     unsure = confidence < limit("confidence_to_name")
     if small or unsure:
         return None if small and unsure else "info"
-    return "critical" if weight.share >= limit(f"{cause}_share_critical") else "warning"
+    return "critical" if weight.critical >= limit("confidence_of_critical") else "warning"
 
 
 def grade_of_wall(share: float, cause: str, cost_s: float) -> Severity | None:
@@ -150,13 +188,19 @@ def is_small(weight: Weight, cost_s: float) -> bool:
 def step_cost(
     context: Context, accounts: tuple[str, ...], mean_ms: float
 ) -> tuple[float, CostBasis]:
-    """Give what `accounts` took inside the steps of the whole run, in seconds, and on what basis.
+    """Give what `accounts` took inside the steady steps of the whole run, in seconds, and the basis.
 
-    Exact from the totals where these hold all the accounts that occurred; else the window's mean
-    times the number of steps.
+    Exact from the totals, less the warm-up, where these hold all the accounts that occurred; else
+    the window's mean times the number of steady steps.
     """
     totals = context.rank.totals
     occurred = [name for name in accounts if name in totals.account_ns]
     if occurred and all(name in totals.inside_ns for name in occurred):
-        return sum(totals.inside_ns[name] for name in occurred) / NS_PER_S, "run"
-    return max(0.0, mean_ms / 1e3 * totals.steps), "window"
+        whole_s = sum(totals.inside_ns[name] for name in occurred) / NS_PER_S
+        return max(0.0, whole_s - context.warmup_s(*occurred)), "run"
+    return scaled_cost(context, mean_ms), "window"
+
+
+def scaled_cost(context: Context, mean_ms: float) -> float:
+    """Give the window's mean times the number of steps after the warm-up, in seconds."""
+    return max(0.0, mean_ms / 1e3 * (context.rank.totals.steps - context.window.warmup_steps))

@@ -11,20 +11,24 @@ from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wall import imbalances
 from traintrace_analysis.window import attempt_ranks
 
-_WORK_REASON = "the sizes of the batches are not known"
+_NO_SAMPLES = "the sizes of the batches are not known"
+_NO_TOKENS = "the batches hold no attention mask on the CPU to count tokens by"
 
 
 def measure_coverage(
     window: StepWindow, metrics: dict[str, Metric], memory: Memory | None
 ) -> dict[str, Coverage]:
-    """Give the coverage of every metric, of the work counted, of memory and of absent sections."""
+    """Give the coverage of every metric, of the work counted, of memory and of absent sections.
+
+    Sections of the summary that are absent have a prefix: "communication" is an account as well.
+    """
     coverage = {
         name: _matrix_coverage(window, window.steady(name), window.reasons.get(name))
         for name in metrics
     }
     first = window.warmup_steps
-    coverage["samples"] = _matrix_coverage(window, window.samples[:, first:], _WORK_REASON)
-    coverage["tokens"] = _matrix_coverage(window, window.tokens[:, first:], _WORK_REASON)
+    coverage["samples"] = _matrix_coverage(window, window.samples[:, first:], _NO_SAMPLES)
+    coverage["tokens"] = _matrix_coverage(window, window.tokens[:, first:], _NO_TOKENS)
     on_device = window.clock == "device"
     coverage["device_clock"] = Coverage(
         "measured" if on_device else "not_measured",
@@ -47,7 +51,10 @@ def measure_coverage(
     absent = {**UNEXAMINED, "ranks": "One rank." if single else "Not part of this version."}
     absent.pop("memory")
     for name, reason in absent.items():
-        coverage[name] = Coverage("not_measured", 0, 0, reason)
+        coverage[f"section.{name}"] = Coverage("not_measured", 0, 0, reason)
+    coverage["section.memory"] = coverage["memory"]
+    lost = "a step that a process had not yet written when it ended leaves no count"
+    coverage["steps_unpublished"] = Coverage("not_measured", 0, 0, lost)
     return coverage
 
 

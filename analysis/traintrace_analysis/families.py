@@ -8,7 +8,8 @@ from traintrace_analysis.findings import FAMILIES, FamilyState, Finding
 from traintrace_analysis.model import Metric
 from traintrace_analysis.step_window import StepWindow
 from traintrace_analysis.thresholds import limit
-from traintrace_analysis.wording import listed
+from traintrace_analysis.unexamined import RECURRING, Unexamined
+from traintrace_analysis.wording import count, listed, percent
 
 _LATER = "is not part of this version"
 UNEXAMINED: Final[Mapping[str, str]] = {
@@ -29,10 +30,11 @@ def is_short(window: StepWindow) -> bool:
 
 def short_reason(window: StepWindow) -> str:
     """Say how many steps there are and how many are needed."""
+    if not window.ranks:
+        return "No rank completed a step."
     needed = int(limit("steady_steps_minimum"))
     warmup = f" after {window.warmup_steps} of warm-up" if window.warmup_steps else ""
-    steps = f"{window.steady_steps} step{'' if window.steady_steps == 1 else 's'}"
-    return f"{steps}{warmup}; at least {needed} are needed."
+    return f"{count(window.steady_steps, 'step')}{warmup}; at least {needed} are needed."
 
 
 def missing_phases(metrics: Mapping[str, Metric]) -> list[str]:
@@ -52,7 +54,10 @@ def is_unsure(finding: Finding) -> bool:
 
 
 def family_states(
-    window: StepWindow, metrics: Mapping[str, Metric], findings: Sequence[Finding]
+    window: StepWindow,
+    metrics: Mapping[str, Metric],
+    findings: Sequence[Finding],
+    unexamined: Unexamined | None,
 ) -> dict[str, FamilyState]:
     """Say for every family what was found, or why nothing can be said."""
     states = {name: FamilyState("not_measured", why, None) for name, why in UNEXAMINED.items()}
@@ -60,7 +65,7 @@ def family_states(
     ranks_reason = "One rank." if single else f"Rank comparison {_LATER}."
     states["ranks"] = FamilyState("not_measured", ranks_reason, None)
     states["step_time"] = _step_time(window, metrics, findings)
-    states["between_steps"] = _between_steps(window, findings)
+    states["between_steps"] = _between_steps(window, findings, unexamined)
     return {family: states[family] for family in FAMILIES}
 
 
@@ -74,13 +79,22 @@ def _found(family: str, window: StepWindow, findings: Sequence[Finding]) -> Fami
     return FamilyState("finding", costliest.headline, costliest.kind)
 
 
-def _between_steps(window: StepWindow, findings: Sequence[Finding]) -> FamilyState:
-    return _found("between_steps", window, findings) or FamilyState(
-        "clean",
-        "Starting epochs, evaluation and checkpoints stay under their limits; nothing else between "
-        "steps is examined in this version.",
-        None,
-    )
+def _between_steps(
+    window: StepWindow, findings: Sequence[Finding], unexamined: Unexamined | None
+) -> FamilyState:
+    found = _found("between_steps", window, findings)
+    if found is not None:
+        return found
+    unjudged = 0.0 if unexamined is None else unexamined.share(*RECURRING)
+    if unexamined is not None and unjudged >= limit("unjudged_between_share"):
+        largest = max(RECURRING, key=lambda name: unexamined.ns[name])
+        reason = f"{percent(unjudged)} of the run is in accounts that no rule examines, most of it "
+        return FamilyState("insufficient", f"{reason}in {largest}.", None)
+    reason = "Epoch starts, evaluation and checkpoints are small"
+    small = [f.kind for f in findings if f.family == "between_steps"]
+    if small:
+        reason += f"; {listed(small)} is over its share, but under half a second"
+    return FamilyState("clean", reason + ".", None)
 
 
 def _step_time(
@@ -100,6 +114,8 @@ def _step_time(
     unseen = [name for name in looked_at if not metrics[name].ranks_measured]
     small = [f.kind for f in findings if f.family == "step_time" and f.kind != "COMPUTE_BOUND"]
     reason = f"No cause found in {listed(seen)}"
+    if any(f.kind == "EPOCH_START_COST" and f.severity != "info" for f in findings):
+        reason += " beyond the first fetches of epochs"
     if small:
         reason += f"; {listed(small)} is over its share but costs too little to matter"
     if unseen:

@@ -7,6 +7,7 @@ from typing import Final, Literal
 Clock = Literal["host", "device"]
 Severity = Literal["info", "warning", "critical"]
 CostBasis = Literal["run", "window"]
+GainScope = Literal["run", "loop"]
 State = Literal["clean", "finding", "not_measured", "insufficient"]
 Outcome = Literal["finding", "balanced", "insufficient_data", "cannot_tell"]
 
@@ -35,20 +36,27 @@ SEVERITY_ORDER: Final[Mapping[Severity, int]] = {"critical": 0, "warning": 1, "i
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What removing a cause would win, found by replaying the measured steps without it.
+    """What removing a cause would win.
+
+    Intervals are about the steps of this run. Runs of the same code differ by a few percent as well,
+    which one run cannot tell.
 
     Attributes:
-        speedup: Time of the training loop now over time without the cause; 1.0 wins nothing.
-        low: Lower end of the 95 % interval; 1.0 where `speedup` is an upper bound (host clock of an
-            accelerator); None if too few independent steps allow no interval.
+        speedup: Time now over time without the cause; more than 1.
+        low: Lower end of the 95 % interval, and `speedup` itself where the sums are exact; 1.0
+            where `speedup` is an upper bound (host clock of an accelerator, or a cause that no
+            change removes as a whole); None if too few independent steps allow no interval.
         high: Upper end of the interval, None as for `low`.
         clock: Clock of the time that was removed.
+        scope: What gets faster: "run", the whole traced span; "loop", the training loop after its
+            warm-up, without start-up and shutdown.
     """
 
     speedup: float
     low: float | None
     high: float | None
     clock: Clock
+    scope: GainScope
 
 
 @dataclass(frozen=True, slots=True)

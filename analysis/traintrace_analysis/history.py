@@ -44,15 +44,15 @@ def count_work(ranks: Sequence[RankFacts]) -> Counts:
     """Count what one attempt did, from exact totals."""
     totals = [rank.totals for rank in ranks]
     return Counts(
-        steps=max((one.steps for one in totals), default=0),
-        steps_aborted=max((one.steps_aborted for one in totals), default=0),
+        steps=_most(one.steps for one in totals),
+        steps_aborted=_most(one.steps_aborted for one in totals),
         updates_skipped=_most(one.updates_skipped for one in totals),
-        micro_batches=max((one.micro_batches for one in totals), default=0),
+        micro_batches=_most(one.micro_batches for one in totals),
         samples=_sum(one.samples for one in totals),
         tokens=_sum(one.tokens for one in totals),
         padded_tokens=_sum(one.padded_tokens for one in totals),
         epochs=_most(one.epochs for one in totals),
-        dropped_rows=sum(one.dropped_rows for one in totals),
+        dropped_rows=_sum(one.dropped_rows for one in totals),
     )
 
 

@@ -92,7 +92,8 @@ class Rate:
 
     Attributes:
         step: Over the sum of the step times.
-        round_trip: Over all time from the first step's open to the last step's close.
+        round_trip: Over all time from the first step's open to the end of training: what follows
+            the last step (evaluation, checkpoint) included, shutdown and dropped steps left out.
     """
 
     step: float | None
@@ -110,21 +111,21 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much was done in the analysed attempt; None is unknown.
+    """How much was done in the analysed attempt; None is unknown, and so is all without a record.
 
     `steps`, `steps_aborted`, `micro_batches`, `updates_skipped` and `epochs` are the most that any
     rank counted; samples and tokens are summed over the ranks, and so are dropped rows.
     """
 
-    steps: int
-    steps_aborted: int
+    steps: int | None
+    steps_aborted: int | None
     updates_skipped: int | None
-    micro_batches: int
+    micro_batches: int | None
     samples: int | None
     tokens: int | None
     padded_tokens: int | None
     epochs: int | None
-    dropped_rows: int
+    dropped_rows: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from traintrace_analysis.model import Analysis, Metric
 from traintrace_analysis.registry import find
 from traintrace_analysis.step_window import StepWindow
 from traintrace_analysis.throughput import measure_throughput
+from traintrace_analysis.unexamined import measure_unexamined
 from traintrace_analysis.verdict import judge
 from traintrace_analysis.wall import build_wall
 from traintrace_analysis.window import attempt_ranks, build_window
@@ -42,6 +43,7 @@ def analyse(facts: RunFacts, *, window_steps: int = 10_000) -> Analysis:
     if chosen is not None and not is_short(window):
         context = Context(window, metrics, chosen, split_wait(window))
     findings = () if context is None else find(context)
+    unexamined = None if chosen is None else measure_unexamined(window, chosen, context, findings)
     memory = measure_memory(window)
     rank = None if chosen is None else chosen.rank
     measured = metrics["step_time"].representative_rank
@@ -58,8 +60,8 @@ def analyse(facts: RunFacts, *, window_steps: int = 10_000) -> Analysis:
         series=draw_series(window, rank),
         memory=memory,
         findings=findings,
-        families=family_states(window, metrics, findings),
-        verdict=judge(window, metrics, context, findings),
+        families=family_states(window, metrics, findings, unexamined),
+        verdict=judge(window, metrics, context, findings, unexamined),
         coverage=measure_coverage(window, metrics, memory),
         warnings=collect_warnings(facts, window),
     )

@@ -5,12 +5,12 @@ from typing import Final
 
 from traintrace_analysis.context import Context
 from traintrace_analysis.findings import SEVERITY_ORDER, Finding
-from traintrace_analysis.rules import between_steps, step_time
+from traintrace_analysis.rules import between_steps, input_wait, step_time
 
 Rule = Callable[[Context], list[Finding]]
 
 RULES: Final[tuple[Rule, ...]] = (
-    step_time.input_bound,
+    input_wait.input_bound,
     step_time.h2d_bound,
     step_time.residual_heavy,
     step_time.compute_bound,

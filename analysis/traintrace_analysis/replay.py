@@ -1,15 +1,48 @@
-"""What a fix would win: replay the measured steps with the cause taken out."""
+"""What a fix would win: exact from the totals between steps, replayed with an interval inside them.
+
+No other module computes a gain. Time between steps was counted to the nanosecond over the whole
+run, so taking it out of the wall time needs no statistics. A cause inside the steps also has to be
+the one that its step waits for, on the slowest rank, which only the steps one by one can tell.
+"""
 
 import numpy as np
 
-from traintrace_analysis.findings import Clock, Gain
-from traintrace_analysis.statistics import bootstrap_ratios, effective_count, interval
+from traintrace.facts import Totals
+from traintrace_analysis.findings import Clock, CostBasis, Gain, GainScope
+from traintrace_analysis.statistics import Ratio, estimate_ratio
 from traintrace_analysis.step_window import Floats, StepWindow
-from traintrace_analysis.thresholds import limit
+
+
+def without(
+    totals: Totals, removed_s: float, *, basis: CostBasis = "run", upper_bound: bool = False
+) -> Gain | None:
+    """Give the speed-up of the whole run without `removed_s` of its wall time.
+
+    Args:
+        totals: Sums of the rank whose wall time counts.
+        removed_s: Seconds that lie between steps, or that no other rank hides.
+        basis: "run" if the seconds are exact sums: the interval is then that one number.
+            "window" if they are scaled, which allows no interval.
+        upper_bound: The true gain may be anything down to none.
+
+    Returns:
+        None if nothing would be won, or nothing be left.
+    """
+    now = totals.wall_ns / 1e9
+    if not 0.0 < removed_s < now:
+        return None
+    speedup = now / (now - removed_s)
+    exact = speedup if basis == "run" else None
+    return _gain(speedup, 1.0 if upper_bound else exact, exact, "host", "run")
 
 
 def replay(
-    window: StepWindow, cause_ns: Floats, *, clock: Clock = "host", upper_bound: bool = False
+    window: StepWindow,
+    cause_ns: Floats,
+    *,
+    floor_ns: float = 0.0,
+    clock: Clock = "host",
+    upper_bound: bool = False,
 ) -> Gain | None:
     """Give the speed-up of the training loop without `cause_ns`.
 
@@ -17,30 +50,36 @@ def replay(
     the least that any rank waited, which no rank can avoid, plus the time between steps. This
     critical path is added up twice, with the cause and without; a rank that is not the slowest
     wins nothing by being faster. The first row's time before its step is left out: set-up is
-    not repeated. The interval is a block bootstrap over steps.
+    not repeated.
 
     Args:
         window: Its steady steps are replayed.
-        cause_ns: Ranks by steady steps; NaN removes nothing. Time between steps counts as well.
+        cause_ns: Ranks by steady steps; NaN removes nothing.
+        floor_ns: How much of each step's cause may be there whatever one does; the lower end of
+            the interval leaves so much in.
         clock: Clock that the cause was measured on.
         upper_bound: The true gain may be anything down to none; the interval then starts at 1.
 
     Returns:
-        None without steady steps, or if nothing would be left of them.
+        None without steady steps, if nothing would be left of them, or if nothing would be won.
     """
     if window.steady_steps < 1:
         return None
     own, shared = critical_parts(window)
     now = own.max(axis=0) + shared
-    fixed = (own - np.nan_to_num(cause_ns)).max(axis=0) + shared
-    if not fixed.sum() > 0.0 or not now.sum() > 0.0:
+    removed = np.nan_to_num(cause_ns)
+    best = _ratio(own, shared, now, removed)
+    if best is None:
         return None
-    speedup = float(now.sum() / fixed.sum())
-    if effective_count(now) < limit("effective_steps_for_interval"):
-        return Gain(speedup, 1.0 if upper_bound else None, None, clock)
-    bounds = interval(bootstrap_ratios(now, fixed))
-    low, high = bounds if bounds is not None else (None, None)
-    return Gain(speedup, 1.0 if upper_bound else low, high, clock)
+    bounds = best.interval()
+    # An interval that holds "nothing won" and "twice as fast" alike is no help to anybody.
+    low, high = bounds if bounds is not None and bounds[0] > 1.0 else (None, None)
+    if floor_ns > 0.0 and low is not None:
+        # What certainly can be removed has an error of its own; the lower of both ends counts.
+        least = _ratio(own, shared, now, np.maximum(removed - floor_ns, 0.0))
+        pessimistic = None if least is None else least.interval()
+        low = low if pessimistic is None else min(low, pessimistic[0])
+    return _gain(best.value, 1.0 if upper_bound else low, high, clock, "loop")
 
 
 def critical_parts(window: StepWindow) -> tuple[Floats, Floats]:
@@ -59,3 +98,17 @@ def critical_parts(window: StepWindow) -> tuple[Floats, Floats]:
             if name in window.host:
                 waiting += np.nan_to_num(window.host[name][:, first:])
     return own - waiting, waiting.min(axis=0)
+
+
+def _ratio(own: Floats, shared: Floats, now: Floats, removed: Floats) -> Ratio | None:
+    return estimate_ratio(now, (own - removed).max(axis=0) + shared)
+
+
+def _gain(
+    speedup: float, low: float | None, high: float | None, clock: Clock, scope: GainScope
+) -> Gain | None:
+    """Give the gain; None if it is none. Removing work never makes a run slower than it is."""
+    if not speedup > 1.0:
+        return None
+    floor = None if low is None else max(1.0, low)
+    return Gain(speedup, floor, high, clock, scope)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from traintrace.facts import RankFacts
 from traintrace_analysis.model import Rate, Throughput
 from traintrace_analysis.step_window import Floats, StepWindow
 
@@ -19,12 +20,29 @@ def measure_throughput(window: StepWindow) -> Throughput:
         return Throughput(unknown, unknown, unknown)
     first = window.warmup_steps
     step_ns = float(np.median(window.host["step_time"][:, first:].sum(axis=1)))
-    round_trip_ns = float(np.median(window.close_ns[:, -1] - window.open_ns[:, first]))
+    tails = [_after_last_ns(rank, int(window.steps[-1])) for rank in window.facts]
+    loop_ns = window.close_ns[:, -1] - window.open_ns[:, first]
+    round_trip_ns = float(np.median(loop_ns + np.array(tails)))
     return Throughput(
         steps_per_s=_rate(float(window.steady_steps), step_ns, round_trip_ns),
         samples_per_s=_rate(_total(window.samples[:, first:]), step_ns, round_trip_ns),
         tokens_per_s=_rate(_total(window.tokens[:, first:]), step_ns, round_trip_ns),
     )
+
+
+def _after_last_ns(rank: RankFacts, last: int) -> int:
+    """Give what a rank spent after its last step on training: evaluation, saving, logging.
+
+    Dropped steps and shutdown are no part of a round trip. 0 if the rank went on to more steps.
+    """
+    if last != rank.totals.steps:
+        return 0
+    spent = 0
+    for span in reversed(rank.spans):  # in the order of steps
+        if span.step <= last:
+            break
+        spent += 0 if span.account in ("shutdown", "aborted") else span.ns
+    return spent
 
 
 def _total(work: Floats) -> float | None:

@@ -1,8 +1,8 @@
 """The one answer: the finding that costs most, or why none is named."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from traintrace.facts import Totals
 from traintrace_analysis.context import Context
 from traintrace_analysis.families import (
     is_short,
@@ -16,10 +16,8 @@ from traintrace_analysis.model import Metric
 from traintrace_analysis.rules.shares import quiet_confidence
 from traintrace_analysis.step_window import StepWindow
 from traintrace_analysis.thresholds import limit
-from traintrace_analysis.wording import listed, percent
-
-# Accounts between steps that no rule judges yet: much time there forbids a verdict of balance.
-_UNJUDGED = ("gap", "logging", "aborted", "prediction", "tuning", "resume_skip")
+from traintrace_analysis.unexamined import RECURRING, Unexamined
+from traintrace_analysis.wording import listed, percent, seconds
 
 
 def judge(
@@ -27,20 +25,46 @@ def judge(
     metrics: Mapping[str, Metric],
     context: Context | None,
     findings: Sequence[Finding],
+    unexamined: Unexamined | None,
 ) -> Verdict:
     """Name the costliest finding that is a warning or worse; else say why none is named.
 
-    In this order: too few steps to judge, a finding, a required phase that is missing, evidence
-    that cannot separate causes, and only then a clean bill of health.
+    In this order: no record, too few steps to judge, a finding, a required phase that is missing,
+    a run that lies mostly outside what was judged, evidence that cannot separate causes, and only
+    then a clean bill of health. Whatever the answer, a reason says how much of the run it leaves
+    out once that is a fifth.
     """
-    if context is None or is_short(window):
+    if not window.ranks and unexamined is None:
         return _answer(
+            "INCOMPLETE_DATA",
+            "insufficient_data",
+            "No rank left a record.",
+            "There is nothing to judge: the files of the ranks are missing.",
+            "Look into the ranks folder of the run; if it is empty, training ended before a rank "
+            "could write.",
+        )
+    if context is None or is_short(window):
+        verdict = _answer(
             "TOO_FEW_STEPS",
             "insufficient_data",
             "Too few steps to judge." if window.steady_steps else "No steady step was completed.",
             short_reason(window),
             "Let the run make more steps.",
         )
+    else:
+        verdict = _judged(metrics, context, findings, unexamined)
+    if unexamined is None or unexamined.share() < limit("unexamined_share"):
+        return verdict
+    told = unexamined.told()
+    return verdict if told in verdict.why else replace(verdict, why=f"{verdict.why} {told}")
+
+
+def _judged(
+    metrics: Mapping[str, Metric],
+    context: Context,
+    findings: Sequence[Finding],
+    unexamined: Unexamined | None,
+) -> Verdict:
     named = [finding for finding in findings if finding.severity != "info"]
     if named:
         return _from_finding(max(named, key=lambda finding: finding.cost_s))
@@ -50,10 +74,20 @@ def judge(
             "INCOMPLETE_DATA",
             "insufficient_data",
             "A part of the step was not measured, so the rest cannot be judged.",
-            missing_reason(window, missing),
+            missing_reason(context.window, missing),
             "Mark the missing phase, or trace a run in which it can be seen.",
         )
-    doubts = _doubts(metrics, context.rank.totals, findings)
+    calm = _calm(metrics, context, findings)
+    if unexamined is not None and _hides_too_much(unexamined):
+        after = calm.headline.removesuffix(".")
+        return _answer(
+            "CANNOT_TELL",
+            "cannot_tell",
+            unexamined.headline(),
+            f"{unexamined.told()} In the rest: {after[:1].lower()}{after[1:]}.",
+            unexamined.action(),
+        )
+    doubts = _doubts(metrics, findings)
     if doubts:
         return _answer(
             "CANNOT_TELL",
@@ -62,10 +96,28 @@ def judge(
             " ".join(doubts),
             "Read the wall ledger for where the time went; trace again where a doubt can be removed.",
         )
-    for finding in findings:
-        if finding.kind == "COMPUTE_BOUND":
-            return _from_finding(finding)
-    return _balanced(metrics, quiet_confidence(context))
+    return calm
+
+
+def _hides_too_much(unexamined: Unexamined) -> bool:
+    """Tell whether the larger part of a run, or much that comes back in every step, is unjudged."""
+    return unexamined.share() >= limit("unexamined_majority") or unexamined.share(
+        *RECURRING
+    ) >= limit("unexamined_share")
+
+
+def _calm(metrics: Mapping[str, Metric], context: Context, findings: Sequence[Finding]) -> Verdict:
+    """Give the answer for a run in which no cause stands out, and what is too short to be one."""
+    compute = next((finding for finding in findings if finding.kind == "COMPUTE_BOUND"), None)
+    calm = (
+        _balanced(metrics, quiet_confidence(context)) if compute is None else _from_finding(compute)
+    )
+    short = [
+        f"{finding.headline} That is {seconds(finding.cost_s)} in all, too little to matter."
+        for finding in findings
+        if finding.family == "between_steps"
+    ]
+    return replace(calm, why=" ".join([calm.why, *short]))
 
 
 def _from_finding(finding: Finding) -> Verdict:
@@ -84,9 +136,7 @@ def _from_finding(finding: Finding) -> Verdict:
     )
 
 
-def _doubts(
-    metrics: Mapping[str, Metric], totals: Totals, findings: Sequence[Finding]
-) -> list[str]:
+def _doubts(metrics: Mapping[str, Metric], findings: Sequence[Finding]) -> list[str]:
     """Give a sentence for each reason why the run cannot be called balanced."""
     doubts = [
         f"{finding.headline} Its confidence is only {percent(finding.confidence)}. {finding.why}"
@@ -96,17 +146,9 @@ def _doubts(
     waiting = sum(metrics[name].share or 0.0 for name in ("gradient_sync", "communication"))
     if waiting >= limit("waiting_share_unexplained"):
         doubts.append(
-            f"Ranks wait for each other during {percent(waiting)} of a step; comparing ranks is not "
+            f"Ranks wait for each other during {percent(waiting)} of step time; comparing ranks is not "
             "part of this version."
         )
-    if totals.wall_ns > 0:
-        spent = {name: totals.account_ns.get(name, 0) / totals.wall_ns for name in _UNJUDGED}
-        if sum(spent.values()) >= limit("unexamined_share"):
-            largest = max(spent, key=lambda name: spent[name])
-            doubts.append(
-                f"{percent(sum(spent.values()))} of the run lies between steps in accounts that "
-                f"no rule examines yet; {largest} is the largest with {percent(spent[largest])}."
-            )
     return doubts
 
 
@@ -118,7 +160,7 @@ def _balanced(metrics: Mapping[str, Metric], confidence: float) -> Verdict:
         "BALANCED",
         "balanced",
         "No single cause stands out.",
-        f"Of each step: {listed(parts)}." if parts else "Every cause stays under its limit.",
+        f"Of step time: {listed(parts)}." if parts else "Every cause stays under its limit.",
         "Nothing needs to change.",
         confidence,
     )

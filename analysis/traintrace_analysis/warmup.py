@@ -1,9 +1,11 @@
 """Find where a run's warm-up ends, so that it is reported apart and never mixed into the rest."""
 
+import math
+
 import numpy as np
 
 from traintrace.facts import COMPILED, WARMUP
-from traintrace_analysis.statistics import winsorise
+from traintrace_analysis.statistics import cautious_time, winsorise
 from traintrace_analysis.step_window import Floats, Ints
 from traintrace_analysis.thresholds import limit
 
@@ -12,7 +14,8 @@ def warmup_steps(steps: Ints, step_time_ns: Floats, flags: Ints) -> int:
     """Give the number of leading window steps that are warm-up.
 
     The longest of three: steps that the user declared as warm-up, graph compilations that follow
-    each other from the start, and a slow start of the step time. Only a window that holds the start of the process can have one.
+    each other from the start, and a slow start of the step time. Only a window that holds the
+    start of the process can have one.
 
     Args:
         steps: Step ids of the window.
@@ -52,7 +55,8 @@ def _slow_start(step_time_ns: Floats) -> int:
     """Give the larger of the slow steps that lead the run and of a cut that is slow as a rule.
 
     Outliers are pulled in before the cut is sought, and the cut is judged by its median, so that a
-    single slow step in the middle never makes all before it a warm-up.
+    single slow step in the middle never makes all before it a warm-up. Either has to be slower
+    than what the rest brings forth by chance.
     """
     logs = np.log(np.maximum(step_time_ns, 1.0))
     pulled = winsorise(logs)
@@ -62,8 +66,24 @@ def _slow_start(step_time_ns: Floats) -> int:
     batch = 1 if len(logs) < limit("mser_short_series") else int(limit("mser_batch"))
     cut = mser_cut(pulled, batch)
     if cut and float(np.median(logs[:cut]) - np.median(logs[cut:])) > excess:
-        return max(leading, cut)
-    return leading
+        slow = logs[:cut] > float(np.median(logs[cut:])) + excess
+        cut = _last_true(slow)  # a batch may end in steps that are as fast as the rest
+        leading = max(leading, cut if _stands_out(logs, cut) else 0)
+    return leading if _stands_out(logs, leading) else 0
+
+
+def _stands_out(logs: Floats, cut: int) -> bool:
+    """Tell whether the mean before `cut` lies further from the rest than chance explains.
+
+    The rest may be spiky, periodic or slow to forget, so its own spread and memory set the scale.
+    """
+    rest = logs[cut:]
+    if not cut or len(rest) < 2:
+        return False
+    tau = cautious_time(rest)
+    known = min(1.0, tau / cut) + tau / len(rest)
+    error = float(rest.std(ddof=1)) * math.sqrt(known)
+    return float(logs[:cut].mean() - rest.mean()) > limit("warmup_significance") * error
 
 
 def _last_true(marks: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int:

@@ -1,23 +1,58 @@
-"""Numbers as a person reads them; used by headlines, reasons and actions."""
+"""Numbers as a person reads them: the one place that knows how, for findings and for the report."""
 
+import math
 from collections.abc import Sequence
 
 
-def percent(share: float) -> str:
-    """Write a share of 1 as a whole percentage, with one decimal below 10 %."""
-    return f"{share * 100:.0f} %" if share >= 0.0995 else f"{share * 100:.1f} %"
+def number(value: float) -> str:
+    """Write three significant digits, with thousands separated: 0.0412, 4.12, 41.2, 4,120."""
+    if value == 0:
+        return "0"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    rounded = round(value, digits)
+    decimals = max(0, 2 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:,.{decimals}f}"
 
 
-def milliseconds(value: float) -> str:
-    """Write milliseconds with three digits."""
-    return f"{value:.3g} ms" if value < 1000 else f"{value:,.0f} ms"
+def count(value: float, noun: str) -> str:
+    """Write "1 step" or "1,204 steps"."""
+    return f"{value:,.0f} {noun}" if value == 1 else f"{value:,.0f} {noun}s"
 
 
 def seconds(value: float) -> str:
-    """Write seconds as seconds, minutes or hours."""
-    if value < 120.0:
-        return f"{value:.3g} s"
-    return f"{value / 60:.0f} min" if value < 7200.0 else f"{value / 3600:.1f} h"
+    """Write a length of time in the unit that suits it, from "31.0 us" to "3 h 12 min"."""
+    size = abs(value)
+    if size == 0:
+        return "0 s"
+    if size < 0.000_999_5:
+        return f"{number(value * 1e6)} us"
+    if size < 0.999_5:
+        return f"{number(value * 1e3)} ms"
+    if size < 99.95:
+        return f"{number(value)} s"
+    whole = round(value)
+    if size < 3_600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    minutes = round(value / 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def milliseconds(value: float) -> str:
+    """Write a length of time that is given in milliseconds, as `seconds` does."""
+    return seconds(value / 1e3)
+
+
+def exact_percent(share: float) -> str:
+    """Write a share of 1 for a table: "41.2 %", "0.04 %", "<0.01 %"."""
+    value = 100 * share
+    if 0 < value < 0.01:
+        return "<0.01 %"
+    return f"{value:.2f} %" if 0 < value < 0.1 else f"{value:.1f} %"
+
+
+def percent(share: float) -> str:
+    """Write a share of 1 for a sentence: a whole percentage, from 10 % on."""
+    return f"{share * 100:.0f} %" if share >= 0.0995 else exact_percent(share)
 
 
 def listed(names: Sequence[str]) -> str:

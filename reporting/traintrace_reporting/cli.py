@@ -1,6 +1,8 @@
 """The `traintrace` command. Its help loads neither the analysis nor NumPy nor Rich."""
 
+import contextlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +21,26 @@ class _Commands(click.Group):
     """A group that prints the errors meant for people as one sentence, and ends with code 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that was asked for."""
+        """Run the command that was asked for, and see that what it printed arrived."""
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()
         except TraintraceError as error:
             raise click.ClickException(str(error)) from error
+        except BrokenPipeError:
+            raise  # the reader has seen enough: click ends quietly
+        except OSError as error:
+            if error.filename is not None:
+                raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+            _drop_output()
+            raise click.ClickException(f"output cannot be written ({error})") from error
+        return result
+
+
+def _drop_output() -> None:
+    """Send what is still buffered nowhere, so that the interpreter does not fail on it once more."""
+    with contextlib.suppress(OSError, ValueError):  # standard output may be no file at all
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -84,17 +101,21 @@ def report(path: Path, as_json: bool, width: int | None, no_color: bool) -> None
 def list_(run_dir: Path, as_json: bool) -> None:
     """List the runs in RUN_DIR (default: runs), oldest first.
 
+    A run whose manifest cannot be read is listed as such, and the exit code is 1.
+
     Example: traintrace list runs
     """
     from traintrace_reporting import listing
 
-    runs = listing.list_runs(run_dir)
+    runs, errors = listing.list_runs(run_dir)
     if as_json:
         _print_json(runs)
     elif runs:
         _print(listing.render(runs))
     else:
         click.echo(f"No runs in {run_dir}.")
+    if errors:
+        raise click.ClickException("; ".join(map(str, errors)))
 
 
 @main.command(epilog=EXIT_CODES)

@@ -4,6 +4,7 @@ Plugins import this when a run ends and not before: it brings the analysis and t
 """
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from datetime import datetime, timezone
@@ -13,11 +14,11 @@ from typing import Any, Final, TextIO
 from traintrace import Run, atomic, open_run
 from traintrace.errors import NewerSchemaError, RunReadError
 from traintrace.faults import FaultReporter
-from traintrace_reporting.format import dig
 
 JSON_NAME: Final = "final_summary.json"
 TEXT_NAME: Final = "final_summary.txt"
-READS_UP_TO: Final = (0, 1)
+READS_UP_TO: Final = (0, 1)  # there is no older version to read
+_VERSION: Final = re.compile(r"\d{1,9}\.\d{1,9}")
 
 
 class Summary(dict[str, Any]):
@@ -70,32 +71,56 @@ def summarise_run(run: Run | Path) -> Summary:
 def read_or_make(path: Path) -> Summary:
     """Give the summary of a run folder or of a summary file; make and write what a folder lacks.
 
-    A run that is still running is summarised as it stands, and nothing is written.
+    A summary is used again only if the run has ended and wrote nothing since. A run that is still
+    running is summarised as it stands, and nothing is written.
 
     Raises:
         RunReadError: Neither a summary nor a run can be read; the message names the file.
     """
     if not path.is_dir():
         return read_summary(path)
-    faults = FaultReporter()
+    try:
+        run: Run | None = open_run(path)
+    except NewerSchemaError:
+        raise
+    except RunReadError:
+        if not (path / JSON_NAME).exists():
+            raise
+        run = None  # a summary without its run, as after a copy
+    summary = _kept_summary(path, run)
+    if summary is None:
+        summary = summarise_run(path)
+    elif (path / TEXT_NAME).exists():
+        return summary
+    if summary["run"]["status"] != "running":
+        write_report(path, summary, FaultReporter())
+    return summary
+
+
+def is_current(run: Run, summary: Summary) -> bool:
+    """Tell whether the summary in a run's folder says what its manifest and rank files say.
+
+    A process that was stopped, and taken for lost, may have gone on writing.
+    """
+    path = run.folder / JSON_NAME
+    return summary["run"]["status"] == run.status and path.stat().st_mtime >= run.written_at
+
+
+def _kept_summary(path: Path, run: Run | None) -> Summary | None:
+    """Give the summary in a run folder, None if it has to be made anew."""
+    if run is not None and run.manifest.status == "running":
+        return None
     try:
         summary = read_summary(path / JSON_NAME)
     except NewerSchemaError:
         raise
     except RunReadError:
-        summary = summarise_run(path)
-    else:
-        if summary["run"]["status"] == "running":
-            summary = summarise_run(path)
-        elif (path / TEXT_NAME).exists():
-            return summary
-    if summary["run"]["status"] != "running":
-        write_report(path, summary, faults)
-    return summary
+        return None
+    return summary if run is None or is_current(run, summary) else None
 
 
 def read_summary(path: Path) -> Summary:
-    """Read a summary file and check it.
+    """Read a summary file and check it against the schema of its version.
 
     Raises:
         RunReadError: The file is missing, is no JSON, or is no summary; the message says which.
@@ -108,15 +133,22 @@ def read_summary(path: Path) -> Summary:
     except (OSError, ValueError, RecursionError) as error:
         raise RunReadError(f"{path}: cannot be read as JSON ({error})") from error
     version = content.get("schema_version") if isinstance(content, dict) else None
-    if not isinstance(version, str):
-        raise RunReadError(f"{path}: not a traintrace summary (it has no schema_version)")
-    if _numbers(version) > READS_UP_TO:
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        raise RunReadError(
+            f"{path}: not a traintrace summary (its schema_version is {version!r}, expected a "
+            'version such as "0.1")'
+        )
+    if tuple(map(int, version.split("."))) > READS_UP_TO:
         raise NewerSchemaError(
             f"{path}: written with schema {version}, newer than this traintrace reads; "
             "upgrade traintrace-reporting"
         )
-    if not isinstance(dig(content, "run", "status"), str) or not dig(content, "verdict"):
-        raise RunReadError(f"{path}: damaged (it has no run status or no verdict)")
+    from traintrace_reporting.schema import validate
+
+    try:
+        validate(content)
+    except RunReadError as error:
+        raise RunReadError(f"{path}: {error}") from error
     return Summary(content)
 
 
@@ -149,7 +181,3 @@ def _print(summary: Mapping[str, Any], stream: TextIO, faults: FaultReporter) ->
     # ValueError: the stream is closed.
     except (OSError, ValueError) as error:
         faults.warn(f"the report could not be printed ({error})")
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())

@@ -8,38 +8,48 @@ from rich.table import Table
 from rich.text import Text
 
 from traintrace.errors import RunReadError
-from traintrace.runfolder import list_manifests
-from traintrace_reporting.finish import JSON_NAME, read_summary
+from traintrace.runfolder import MANIFEST_NAME, Run, list_manifests, open_run
+from traintrace_reporting.finish import JSON_NAME, Summary, is_current, read_summary
 from traintrace_reporting.format import clean, dig, finite, moment, number
 
 _STATUS_STYLES: Final = {"completed": "green", "running": "blue"}
 
 
-def list_runs(root: Path) -> list[dict[str, Any]]:
-    """Give one record for each run in `root`, oldest first; null is what has no summary yet.
+def list_runs(root: Path) -> tuple[list[dict[str, Any]], list[RunReadError]]:
+    """Give one record for each run in `root`, oldest first, and the errors of unreadable manifests.
+
+    Null is what has no summary that is up to date. Unreadable runs come last.
 
     Raises:
-        RunReadError: `root` is no folder, or a manifest is damaged.
+        RunReadError: `root` is no folder.
     """
-    runs = []
-    for manifest in list_manifests(root):
-        summary = _summary(manifest.folder)
-        runs.append(
-            {
-                "name": manifest.name,
-                "id": manifest.id,
-                "folder": manifest.folder.name,
-                "status": manifest.status,
-                "framework": manifest.framework,
-                "started_at": manifest.started_at,
-                "steps": dig(summary, "counts", "steps"),
-                "verdict": dig(summary, "verdict", "kind"),
-                "step_time_median_ms": finite(
-                    dig(summary, "step_time", "metrics", "step_time", "median")
-                ),
-            }
-        )
-    return runs
+    manifests, errors = list_manifests(root)
+    runs = [_record(open_run(manifest.folder)) for manifest in manifests]
+    seen = {manifest.folder for manifest in manifests}
+    unread = sorted(p.parent for p in root.glob(f"*/{MANIFEST_NAME}") if p.parent not in seen)
+    unknown = dict.fromkeys(
+        ("id", "framework", "started_at", "steps", "verdict", "step_time_median_ms")
+    )
+    runs += [
+        {"name": folder.name, "folder": folder.name, "status": "unreadable", **unknown}
+        for folder in unread
+    ]
+    return runs, errors
+
+
+def _record(run: Run) -> dict[str, Any]:
+    manifest, summary = run.manifest, _summary(run)
+    return {
+        "name": manifest.name,
+        "folder": manifest.folder.name,
+        "status": run.status,
+        "id": manifest.id,
+        "framework": manifest.framework,
+        "started_at": manifest.started_at,
+        "steps": dig(summary, "counts", "steps"),
+        "verdict": dig(summary, "verdict", "kind"),
+        "step_time_median_ms": finite(dig(summary, "step_time", "metrics", "step_time", "median")),
+    }
 
 
 def render(runs: Sequence[dict[str, Any]]) -> Table:
@@ -56,7 +66,7 @@ def render(runs: Sequence[dict[str, Any]]) -> Table:
         table.add_row(
             Text(clean(run["folder"], 60), "bold"),
             Text(status, _STATUS_STYLES.get(status, "red")),
-            Text(moment(run["started_at"]).removesuffix(" UTC")),
+            Text(moment(run["started_at"]).removesuffix(" UTC") or "-"),
             Text("-" if steps is None else f"{steps:,.0f}"),
             Text("-" if step_ms is None else number(step_ms)),
             Text(clean(run["verdict"], 24) or "-"),
@@ -64,8 +74,9 @@ def render(runs: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def _summary(folder: Path) -> dict[str, Any] | None:
+def _summary(run: Run) -> Summary | None:
     try:
-        return read_summary(folder / JSON_NAME)
+        summary = read_summary(run.folder / JSON_NAME)
     except RunReadError:
         return None
+    return summary if is_current(run, summary) else None

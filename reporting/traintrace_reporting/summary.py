@@ -1,4 +1,4 @@
-"""Project an analysed run onto the published shape of `final_summary.json`, and check that shape.
+"""Project an analysed run onto the published shape of `final_summary.json`.
 
 Nothing is calculated or diagnosed here: numbers are renamed, and what JSON cannot say (NaN,
 infinities) becomes null.
@@ -10,21 +10,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timezone
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
-from traintrace.errors import RunReadError
 from traintrace.facts import RankFacts, RunFacts, Setup
 from traintrace_analysis import Analysis
 from traintrace_analysis.model import Metric, MetricStatistics, Rate, WallLedger
 from traintrace_reporting.flat import flatten
 from traintrace_reporting.tracer_cost import estimate_overhead
 
-if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
-
-__all__ = ["SCHEMA_VERSION", "flatten", "summarise", "validate"]
+__all__ = ["SCHEMA_VERSION", "flatten", "summarise"]
 
 Json: TypeAlias = dict[str, Any]  # nested JSON; every leaf is a str, int, float, bool or None
 
@@ -87,7 +81,7 @@ def summarise(
         "overhead": overhead or estimate_overhead(chosen, analysis),
         "coverage": {
             **{name: asdict(one) for name, one in analysis.coverage.items()},
-            "guard": {
+            "section.guard": {
                 "state": "not_measured",
                 "ranks_measured": 0,
                 "steps_measured": 0,
@@ -100,30 +94,6 @@ def summarise(
     strict = _strict(summary)
     assert isinstance(strict, dict)
     return strict
-
-
-def validate(summary: object) -> None:
-    """Check a summary against the published schema.
-
-    Raises:
-        RunReadError: It does not fit; the message names the first place and what is wrong there.
-    """
-    from jsonschema.exceptions import best_match  # here, since a run that ends needs none of it
-
-    error = best_match(_validator().iter_errors(cast(Json, summary)))
-    if error is not None:
-        place = "/".join(str(part) for part in error.absolute_path) or "the top level"
-        problem = " ".join(error.message.split())
-        shown = problem if len(problem) <= 200 else problem[:200] + "..."
-        raise RunReadError(f"not a valid summary: at {place}: {shown}")
-
-
-@cache
-def _validator() -> "Draft202012Validator":
-    from jsonschema import Draft202012Validator
-
-    text = files("traintrace_reporting").joinpath("schema/final_summary.schema.json")
-    return Draft202012Validator(json.loads(text.read_text(encoding="utf-8")))
 
 
 def _moment(at: str | float) -> str:

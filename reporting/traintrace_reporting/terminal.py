@@ -4,20 +4,21 @@ All text goes through `Text`, never through markup, so a run called "[red]" stay
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
 from rich.box import ROUNDED
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from traintrace.accounts import BETWEEN_ACCOUNTS, NAMES
+from traintrace.accounts import BETWEEN_ACCOUNTS, GROUPS, NAMES
+from traintrace_reporting import bars, words
 from traintrace_reporting import format as plain
-from traintrace_reporting import words
 from traintrace_reporting.format import clean, dig, finite, seconds, sentence
 
 WIDEST: Final = 120
@@ -26,6 +27,9 @@ NARROWEST: Final = 40
 _COLOURS: Final = {"critical": "red", "warning": "yellow", "info": "cyan"}
 _OUTCOME_COLOURS: Final = {"balanced": "green", "insufficient_data": "blue", "cannot_tell": "blue"}
 _STATUS_COLOURS: Final = {"completed": "green", "running": "blue"}
+_COLUMNS: Final = ("median", "mean", "p95", "share", "slowest rank")
+_DISPENSABLE: Final = ("p95", "slowest rank", "mean")  # given up in this order where room is short
+_LABEL: Final = 20
 _BETWEEN: Final = frozenset(NAMES[number] for number in BETWEEN_ACCOUNTS)
 
 
@@ -139,68 +143,85 @@ def _grid() -> Table:
     return Table.grid(padding=(0, 2, 0, 0))
 
 
-def _wall(summary: Mapping[str, Any], width: int) -> Iterator[Text]:
+def _wall(summary: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
     wall = dig(summary, "wall")
-    rows = plain.fold(dig(wall, "accounts_ns"))
+    rows = bars.fold(dig(wall, "accounts_ns"))
     total = sum(ns for _, ns, _ in rows)
     if total <= 0:
         return
     rank = f"rank {clean(dig(wall, 'rank'))}, " if _has_ranks(summary) else ""
     note = f"{rank}{seconds(total / 1e9)} in all   █ in steps  ▒ between steps"
     yield _heading("Where the time went", note, width)
-    verdict = dig(summary, "verdict")
-    blamed = plain.BLAMED.get(clean(dig(verdict, "kind")), ())
-    times, parts = (
-        plain.durations([ns for _, ns, _ in rows]),
-        plain.shares([ns for _, ns, _ in rows]),
-    )
+    blamed, colour_of_blame = bars.blamed(summary), _verdict_colour(dig(summary, "verdict"))
+    times = bars.durations([ns for _, ns, _ in rows])
+    parts = bars.shares([ns for _, ns, _ in rows])
     bar_width = width - 2 - 19 - 1 - 11 - 9
-    longest = max(ns for _, ns, _ in rows)
+    longest, hidden = max(ns for _, ns, _ in rows), ""
     for (name, ns, folded), time, share in zip(rows, times, parts, strict=True):
-        colour = "magenta" if name in _BETWEEN else "cyan"
-        colour = f"bold {_verdict_colour(verdict)}" if name in blamed else colour
+        between = name in _BETWEEN
+        colour = f"bold {colour_of_blame}" if name in blamed else "magenta" if between else "cyan"
         if folded:
-            bar, colour = Text(folded), "dim"
-            bar.truncate(bar_width, overflow="ellipsis", pad=True)
+            colour, bar = "dim", Text(folded)
+            if bar.cell_len > bar_width:
+                hidden, bar = folded, Text()
+            bar.truncate(bar_width, pad=True)
         else:
-            bar = Text(plain.bar(ns / longest, bar_width, "▒" if name in _BETWEEN else "█"))
+            bar = Text(bars.bar(ns / longest, bar_width, "▒" if between else "█"))
         line = Text.assemble("  ", f"{name:<19} ", (bar.plain, colour), f"{time:>11}{share:>9}")
         line.stylize("bold" if name in blamed else "", 0, 22)
         yield line
+    yield from _remarks(bars.notes(summary, rows, hidden), width)
 
 
-def _step_table(summary: Mapping[str, Any], width: int) -> Iterator[Text]:
+def _remarks(text: str, width: int) -> Iterator[RenderableType]:
+    """Give a remark in grey, indented, broken between its parts where it can be."""
+    if text:
+        yield Padding.indent(Text(plain.wrapped(text, width - 2), "dim"), 2)
+
+
+def _step_table(summary: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
     metrics = dig(summary, "step_time", "metrics")
     scale = finite(dig(metrics, "step_time", "median"))
     if not isinstance(metrics, Mapping) or scale is None:
         return
     yield _heading("One step", words.window(summary), width)
-    ranks = width >= 76 and _has_ranks(summary)
-    heads = ["median", "mean", "p95", "share", *(["slowest rank"] if ranks else [])]
+    rows = {name: _measured(metrics.get(name), scale) for name in plain.STEP_ROWS}
+    heads = [head for head in _COLUMNS if head != "slowest rank" or _has_ranks(summary)]
+    for dispensable in _DISPENSABLE:
+        if not _fits(heads, rows.values(), width) and dispensable in heads:
+            heads.remove(dispensable)
     yield _cells("milliseconds", heads, width, "dim")
-    for name in plain.STEP_ROWS:
-        cells = _measured(metrics.get(name), scale)
+    for name, cells in rows.items():
         if cells:
-            yield _cells(name, cells[: len(heads)], width, "bold" if name == "step_time" else "")
+            chosen = [cells[head] for head in heads]
+            yield _cells(name, chosen, width, "bold" if name == "step_time" else "")
         elif _has_ranks(summary) or name != "gradient_sync":
             missing = words.why_missing(summary, name)
             yield Text.assemble(f"  {name:<18}", (missing, "dim"))
+    if rows["residual"]:
+        yield from _remarks(f"residual: {' + '.join(GROUPS['residual'])}", width)
 
 
-def _measured(metric: object, scale: float) -> list[str]:
-    """Give median, mean, p95, share and slowest rank; nothing if the metric was not measured."""
+def _fits(heads: Sequence[str], rows: Iterable[Mapping[str, str]], width: int) -> bool:
+    """Tell whether the columns keep two blanks between each other."""
+    texts = [*heads, *(cells[head] for cells in rows if cells for head in heads)]
+    return max(map(len, texts)) + 2 <= (width - _LABEL) // len(heads)
+
+
+def _measured(metric: object, scale: float) -> dict[str, str]:
+    """Give a cell for each of `_COLUMNS`; nothing if the metric was not measured."""
     if finite(dig(metric, "median")) is None:
-        return []
-    cells = [plain.milliseconds(dig(metric, key), scale) for key in ("median", "mean", "p95")]
+        return {}
+    cells = {key: plain.milliseconds(dig(metric, key), scale) for key in ("median", "mean", "p95")}
     share, worst = finite(dig(metric, "share")), finite(dig(metric, "worst"))
     rank = clean(dig(metric, "worst_rank"), 5)
-    cells.append("-" if share is None else plain.percent(share))
-    cells.append("-" if worst is None else f"{plain.milliseconds(worst, scale)} ({rank})")
+    cells["share"] = "-" if share is None else plain.percent(share)
+    cells["slowest rank"] = "-" if worst is None else f"{plain.milliseconds(worst, scale)} ({rank})"
     return cells
 
 
-def _cells(name: str, cells: list[str], width: int, style: str) -> Text:
-    cell = (width - 20) // len(cells)
+def _cells(name: str, cells: Sequence[str], width: int, style: str) -> Text:
+    cell = (width - _LABEL) // len(cells)
     label = f"  {name}".ljust(width - cell * len(cells))
     return Text(label + "".join(text.rjust(cell) for text in cells), style)
 
@@ -220,8 +241,8 @@ def _findings(summary: Mapping[str, Any], width: int) -> Iterator[RenderableType
     yield _heading("Also found", "", width)
     table = _grid()
     for entry in others:
-        cost_s = finite(dig(entry, "cost_s"))
-        price = Text("" if cost_s is None else seconds(cost_s), justify="right")
+        cost_s, noted = finite(dig(entry, "cost_s")), dig(entry, "severity") == "info"
+        price = Text("" if cost_s is None or noted else seconds(cost_s), justify="right")
         colour = _COLOURS.get(clean(dig(entry, "severity")), "cyan")
         kind = Text.assemble("  ", (clean(dig(entry, "kind"), 24), colour))
         table.add_row(kind, price, Text(sentence(dig(entry, "headline"))))

@@ -26,7 +26,7 @@ _STATES: Final = {
     "insufficient": "Too little data",
     "not_measured": "Not measured",
 }
-_LONGEST_REASONS: Final = 160
+_LONGEST_REASONS: Final = 240
 _ENDINGS: Final = {
     "running": "This run has not ended: the numbers are those written so far.",
     "failed": "Training failed",
@@ -39,12 +39,13 @@ def subtitle(summary: Mapping[str, Any]) -> str:
     """Give what ran: framework, ranks, steps, length and start."""
     run = dig(summary, "run")
     world = finite(dig(run, "world_size"))
+    steps, length = finite(dig(summary, "counts", "steps")), finite(dig(run, "duration_s"))
     return joined(
         (
             clean(f"{dig(run, 'framework') or ''} {dig(run, 'framework_version') or ''}", 40),
             count(world, "rank") if world is not None and world > 1 else "",
-            count(dig(summary, "counts", "steps"), "step"),
-            seconds(dig(run, "duration_s")),
+            "" if steps is None else count(steps, "step"),
+            "" if length is None else seconds(length),
             moment(dig(run, "started_at")),
         )
     )
@@ -60,8 +61,9 @@ def ending(summary: Mapping[str, Any]) -> str:
     code = finite(dig(run, "exit_code"))
     if status == "running":
         return told
-    after = count(dig(summary, "counts", "steps"), "completed step")
-    return f"{told} after {after}{'' if code is None else f', exit code {code:.0f}'}."
+    steps = finite(dig(summary, "counts", "steps"))
+    after = "" if steps is None else f" after {count(steps, 'completed step')}"
+    return f"{told}{after}{'' if code is None else f', exit code {code:.0f}'}."
 
 
 def absences(summary: Mapping[str, Any]) -> list[str]:
@@ -86,30 +88,36 @@ def absences(summary: Mapping[str, Any]) -> list[str]:
 
 
 def cost(summary: Mapping[str, Any]) -> str:
-    """Give the verdict's price and how sure it is; an empty string if neither is known."""
+    """Give the verdict's price and how sure it is; an empty string where no cause is named."""
     verdict = dig(summary, "verdict")
     cost_s, total_ns = finite(dig(verdict, "cost_s")), finite(dig(summary, "wall", "total_ns"))
-    sure = finite(dig(verdict, "confidence"))
-    if cost_s is None and sure is None:
+    if cost_s is None:
         return ""
-    price = "no cause named" if cost_s is None else seconds(cost_s)
-    if cost_s is not None and dig(verdict, "cost_basis") == "window":
+    sure, price = finite(dig(verdict, "confidence")), seconds(cost_s)
+    if dig(verdict, "cost_basis") == "window":
         price += " over the run, scaled from the window"
-    elif cost_s is not None and total_ns:
+    elif total_ns:
         price += f" of {seconds(total_ns / 1e9)}"
     return joined((price, "" if sure is None else f"confidence {100 * sure:.0f} %"))
 
 
 def gain(value: object) -> str:
-    """Give "1.62x faster without it (1.41x to 1.70x, host clock)", or an empty string."""
+    """Give "Training loop 1.62x faster without it (1.41x to 1.70x, host clock)", or nothing.
+
+    Where the low end is none at all, the speed-up is the most that can be won.
+    """
     speedup = finite(dig(value, "speedup"))
     if speedup is None:
         return ""
     low, high = finite(dig(value, "low")), finite(dig(value, "high"))
-    span = "" if low is None or high is None else f"{low:.2f}x to {high:.2f}x"
+    what = "Whole run" if dig(value, "scope") == "run" else "Training loop"
     clock = clean(dig(value, "clock"))
-    detail = joined((span, f"{clock} clock" if clock else ""), ", ")
-    return f"{speedup:.2f}x faster without it" + (f" ({detail})" if detail else "")
+    exact = low is not None and low == high
+    if low == 1.0:
+        return f"{what} at most {speedup:.2f}x faster without it"
+    span = "" if low is None or high is None or exact else f"{low:.2f}x to {high:.2f}x"
+    detail = joined((span, f"{clock} clock" if clock and not exact else ""), ", ")
+    return f"{what} {speedup:.2f}x faster without it" + (f" ({detail})" if detail else "")
 
 
 def throughput(summary: Mapping[str, Any]) -> str:
@@ -180,7 +188,7 @@ def checks(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     grouped: dict[str, dict[str, list[str]]] = {}
     for name, entry in families.items() if isinstance(families, Mapping) else ():
         state = clean(dig(entry, "state")) or "not_measured"
-        reason = "" if state in ("clean", "finding") else clean(dig(entry, "reason")).rstrip(".")
+        reason = "" if state == "finding" else clean(dig(entry, "reason")).rstrip(".")
         grouped.setdefault(state, {}).setdefault(reason, []).append(clean(name, 40))
     order = sorted(grouped, key=lambda state: [*_STATES, state].index(state))
     return [(_STATES.get(state, state), _with_reasons(grouped[state])) for state in order]

@@ -116,9 +116,8 @@ def test_a_rank_that_is_not_the_slowest_wins_nothing_by_being_faster(
     cause[1] = 5e6
     faster_follower = replay(window, cause)
     faster_leader = replay(window, cause[::-1])
-    assert faster_follower is not None
+    assert faster_follower is None
     assert faster_leader is not None
-    assert faster_follower.speedup == 1.0
     assert faster_leader.speedup == pytest.approx(31.8 / 26.8)
 
 

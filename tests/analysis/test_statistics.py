@@ -1,24 +1,24 @@
 """The statistics of skewed, spiky, correlated series."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traintrace_analysis.metrics import describe, representative
-from traintrace_analysis.rules.actions import workers_to_hide
+from traintrace_analysis.rules.actions import buffer_to_hide, workers_to_hide
 from traintrace_analysis.statistics import (
     autocorrelation_time,
     block_means,
-    bootstrap_ratios,
-    chance_at_least,
+    cautious_time,
     comparison_block,
-    effective_count,
-    interval,
+    estimate_ratio,
     winsorise,
 )
 from traintrace_analysis.thresholds import TABLE, limit
-from traintrace_analysis.warmup import mser_cut
+from traintrace_analysis.warmup import mser_cut, warmup_steps
 
 durations = st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=60).map(np.array)
 
@@ -43,8 +43,8 @@ def test_the_winsorised_mean_lies_between_the_extremes(values: np.ndarray) -> No
 
 @settings(max_examples=80, deadline=None)
 @given(durations)
-def test_there_are_never_more_independent_steps_than_steps(values: np.ndarray) -> None:
-    assert 1.0 - 1e-9 <= effective_count(values) <= len(values)
+def test_no_series_remembers_less_than_a_step_or_more_than_all(values: np.ndarray) -> None:
+    assert 1.0 <= autocorrelation_time(values) <= cautious_time(values) + 1e-9 <= len(values) + 1e-6
 
 
 @settings(max_examples=80, deadline=None)
@@ -59,9 +59,11 @@ def test_block_means_stay_between_the_extremes(values: np.ndarray, length: int) 
 
 @settings(max_examples=40, deadline=None)
 @given(durations)
-def test_the_interval_of_a_constant_ratio_is_that_ratio(values: np.ndarray) -> None:
-    bounds = interval(bootstrap_ratios(values * 0.25, values))
-    assert bounds == pytest.approx((0.25, 0.25), rel=1e-6)
+def test_a_constant_ratio_has_no_error(values: np.ndarray) -> None:
+    ratio = estimate_ratio(values * 0.25, values)
+    assert ratio is not None
+    assert ratio.value == pytest.approx(0.25, rel=1e-9)
+    assert ratio.error == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.parametrize(("phi", "tau"), [(0.0, 1.0), (0.5, 3.0), (0.9, 19.0)])
@@ -74,7 +76,7 @@ def test_a_constant_series_has_no_memory() -> None:
 
 
 def test_an_alternating_series_claims_no_more_than_its_length() -> None:
-    assert effective_count(np.tile([1.0, 2.0], 50)) == 100.0
+    assert autocorrelation_time(np.tile([1.0, 2.0], 50)) == 1.0
 
 
 def test_a_spike_does_not_move_the_winsorised_mean_far() -> None:
@@ -85,23 +87,104 @@ def test_a_spike_does_not_move_the_winsorised_mean_far() -> None:
     assert abs(spiky.mean() - calm.mean()) > 0.04
 
 
-def test_the_bootstrap_interval_covers_the_true_share_of_correlated_steps() -> None:
-    covered = 0
-    for seed in range(60):
-        wait = 2.0 * np.exp(0.2 * correlated(400, 0.5, seed))
-        rest = 8.0 * np.exp(0.05 * correlated(400, 0.5, seed + 1000))
-        bounds = interval(bootstrap_ratios(wait, wait + rest))
-        assert bounds is not None
-        mean_wait = 2.0 * np.exp(0.02 / 0.75)
-        mean_rest = 8.0 * np.exp(0.00125 / 0.75)
-        covered += bounds[0] <= mean_wait / (mean_wait + mean_rest) <= bounds[1]
-    assert covered >= 51  # 85 %: percentile intervals of block bootstraps run a little narrow
+def coverage(
+    runs: int, draw: Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]], truth: float
+) -> tuple[float, float]:
+    """Give how often the interval holds `truth`, and how often there is an interval."""
+    bounds = []
+    for seed in range(runs):
+        cause, rest = draw(np.random.default_rng(seed))
+        ratio = estimate_ratio(cause, cause + rest)
+        assert ratio is not None
+        bounds.append(ratio.interval())
+    given = [pair for pair in bounds if pair is not None]
+    return float(np.mean([low <= truth <= high for low, high in given])), len(given) / runs
 
 
-def test_no_steps_give_no_interval_and_little_chance() -> None:
-    nothing = bootstrap_ratios(np.empty(0), np.empty(0))
-    assert interval(nothing) is None
-    assert chance_at_least(nothing, 0.1) == 0.05
+@pytest.mark.parametrize(
+    ("phi", "count", "kept"), [(0.0, 100, 0.9), (0.5, 400, 0.9), (0.9, 1600, 0.9)]
+)
+def test_intervals_hold_the_true_share_of_steps_with_memory(
+    phi: float, count: int, kept: float
+) -> None:
+    def draw(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        wait = 0.3 * np.sqrt(1 - phi**2) * correlated(count + 100, phi, int(rng.integers(2**31)))
+        return 3.0 * np.exp(wait[100:]), 10.0 * rng.lognormal(0.0, 0.1, count)
+
+    wait, rest = 3.0 * np.exp(0.045), 10.0 * np.exp(0.005)
+    held, given = coverage(150, draw, wait / (wait + rest))
+    assert held >= 0.91
+    assert given >= kept
+
+
+def test_an_interval_is_refused_where_a_few_spikes_decide() -> None:
+    def draw(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        wait = np.full(200, 0.5)
+        wait[rng.choice(200, 2, replace=False)] = 400.0
+        return wait, 10.0 * rng.lognormal(0.0, 0.1, 200)
+
+    refused = [estimate_ratio(*draw(np.random.default_rng(seed))) for seed in range(20)]
+    assert all(ratio is not None and ratio.interval() is None for ratio in refused)
+
+
+def test_the_memory_that_counts_is_that_of_the_ratio() -> None:
+    step = np.linspace(10.0, 40.0, 100)
+    cause = 0.98 * step + 0.01 * np.random.default_rng(3).normal(size=100)
+    ratio = estimate_ratio(cause, step)
+    assert ratio is not None
+    assert 100 / autocorrelation_time(cause) < 20  # alone it drifts
+    assert ratio.independent > 50
+    assert ratio.interval() == pytest.approx((0.98, 0.98), abs=0.001)
+
+
+def test_no_steps_give_no_ratio() -> None:
+    assert estimate_ratio(np.empty(0), np.empty(0)) is None
+    assert estimate_ratio(np.ones(3), np.zeros(3)) is None
+
+
+def test_one_run_never_proves_more_than_nineteen_in_twenty() -> None:
+    rng = np.random.default_rng(5)
+    cause, step = rng.normal(5.0, 0.1, 400), np.full(400, 10.0)
+    ratio = estimate_ratio(cause, step)
+    assert ratio is not None
+    assert (ratio.chance_at_least(0.1), ratio.chance_at_least(0.9)) == (0.95, 0.05)
+    assert ratio.chance_at_least(ratio.value) == pytest.approx(0.5)
+
+
+def spikes(count: int, every: int, rng: np.random.Generator) -> np.ndarray:
+    return np.where(np.arange(count) % every == 0, 60.0, 10.0) * rng.lognormal(0.0, 0.03, count)
+
+
+FALSE_STARTS: dict[str, Callable[[int, np.random.Generator], np.ndarray]] = {
+    "independent": lambda n, rng: 10.0 * rng.lognormal(0.0, 0.5, n),
+    "alternating": lambda n, rng: spikes(n, 2, rng),
+    "every tenth": lambda n, rng: spikes(n, 10, rng),
+    "slow to forget": lambda n, rng: np.exp(0.13 * correlated(n, 0.9, int(rng.integers(2**31)))),
+}
+
+
+@pytest.mark.parametrize("noise", FALSE_STARTS)
+@pytest.mark.parametrize("count", [40, 100, 300])
+def test_noise_is_no_warm_up(noise: str, count: int) -> None:
+    rng = np.random.default_rng(11)
+    cuts = [warm_up(FALSE_STARTS[noise](count, rng)) for _ in range(60)]
+    assert sum(cut > 0 for cut in cuts) <= (3 if noise == "slow to forget" else 0)
+
+
+@pytest.mark.parametrize("count", [40, 100, 300])
+def test_a_true_warm_up_is_cut_where_it_ends(count: int) -> None:
+    rng = np.random.default_rng(12)
+    start = np.concatenate([np.full(5, 200.0), np.full(count - 5, 10.0)])
+    cuts = [warm_up(start * rng.lognormal(0.0, 0.05, count)) for _ in range(40)]
+    assert np.median(cuts) == 5
+    assert min(cuts) == 5
+
+
+def warm_up(step_ms: np.ndarray) -> int:
+    count = len(step_ms)
+    return warmup_steps(
+        np.arange(1, count + 1), step_ms[None, :] * 1e6, np.zeros((1, count), dtype=np.int64)
+    )
 
 
 def test_the_blocks_of_a_long_series_fit_the_file() -> None:
@@ -136,6 +219,16 @@ def test_the_workers_that_hide_a_wait_follow_from_the_rates(
     workers: int, wait_ms: float, step_ms: float, expected: int | None
 ) -> None:
     assert workers_to_hide(workers, wait_ms, step_ms) == expected
+
+
+@pytest.mark.parametrize(
+    ("workers", "prefetch", "burst_ms", "work_ms", "expected"),
+    [(0, 2, 60.0, 10.0, 6), (2, 2, 60.0, 10.0, 10), (0, 2, 60.0, 0.0, None)],
+)
+def test_a_slow_batch_is_hidden_by_batches_made_ahead(
+    workers: int, prefetch: int, burst_ms: float, work_ms: float, expected: int | None
+) -> None:
+    assert buffer_to_hide(workers, prefetch, burst_ms, work_ms) == expected
 
 
 def test_every_threshold_says_where_it_comes_from() -> None:

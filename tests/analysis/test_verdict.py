@@ -28,7 +28,7 @@ def found(analysis: Analysis, kind: str) -> Finding | None:
 @pytest.mark.parametrize(
     ("name", "kind", "outcome"),
     [
-        ("no_ranks", "TOO_FEW_STEPS", "insufficient_data"),
+        ("no_ranks", "INCOMPLETE_DATA", "insufficient_data"),
         ("no_steps", "TOO_FEW_STEPS", "insufficient_data"),
         ("one_step", "TOO_FEW_STEPS", "insufficient_data"),
         ("nine_steps", "TOO_FEW_STEPS", "insufficient_data"),

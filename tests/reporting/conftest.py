@@ -3,10 +3,14 @@
 import copy
 import io
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from traintrace.facts import Environment
+from traintrace.runfolder import Manifest
 from traintrace_reporting.terminal import print_report
 
 Summary = dict[str, Any]
@@ -83,9 +87,9 @@ def balanced() -> Summary:
         "confidence": 0.9,
         "headline": "No single cause stands out",
         "why": "the largest account takes 38 % of the step, which is usual for this kind of model",
-        "action": None,
+        "action": "Nothing needs to change.",
         "cost_s": None,
-        "cost_basis": "run",
+        "cost_basis": None,
         "gain": None,
     }
     summary["findings"] = []
@@ -153,6 +157,36 @@ def hostile() -> Summary:
     summary["wall"]["accounts_ns"][evil] = 3_000_000_000
     summary["families"][evil] = {"state": evil, "reason": evil, "primary": None}
     return summary
+
+
+@pytest.fixture
+def new_manifest() -> Callable[..., Manifest]:
+    """A function that writes the manifest of a run into a folder, which it makes."""
+
+    def write(folder: Path, **changes: Any) -> Manifest:
+        folder.mkdir(exist_ok=True)
+        manifest = Manifest(
+            name="digits",
+            id="5f",
+            status="completed",
+            exit_code=None,
+            plugin="plain_torch",
+            plugin_version="0.1.0",
+            framework="torch",
+            framework_version="2.13.0",
+            tool_version="0.1.0",
+            started_at=1.0,
+            ended_at=None,
+            world_size=1,
+            nodes=1,
+            environment=Environment(python="3.11.9"),
+            folder=folder,
+        )
+        manifest = replace(manifest, **changes)
+        manifest.write()
+        return manifest
+
+    return write
 
 
 @pytest.fixture
@@ -267,7 +301,13 @@ def _input_bound() -> Summary:
                 "3 workers at the measured rate hide the wait",
                 "cost_s": 7.264,
                 "cost_basis": "run",
-                "gain": {"speedup": 3.47, "low": 3.1, "high": 3.49, "clock": "host"},
+                "gain": {
+                    "speedup": 3.47,
+                    "low": 3.1,
+                    "high": 3.49,
+                    "clock": "host",
+                    "scope": "loop",
+                },
             },
             "families": {
                 "step_time": _family("finding", "Training waits for data", "INPUT_BOUND"),

@@ -3,13 +3,13 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from traintrace.facts import Environment
 from traintrace.runfolder import Manifest
 from traintrace_reporting.cli import main
 
@@ -28,28 +28,10 @@ def summary_file(tmp_path: Path, input_bound: Summary) -> Path:
 
 
 @pytest.fixture
-def runs(tmp_path: Path, input_bound: Summary) -> Path:
+def runs(tmp_path: Path, input_bound: Summary, new_manifest: Callable[..., Manifest]) -> Path:
     """A folder with a completed run that has a summary, and a failed one that has none."""
     for started_at, name, status in ((1.0, "digits", "completed"), (2.0, "[red]boo", "failed")):
-        folder = tmp_path / f"run-{status}"
-        folder.mkdir()
-        Manifest(
-            name=name,
-            id="5f",
-            status=status,  # type: ignore[arg-type]  # a literal that mypy has widened
-            exit_code=None,
-            plugin="plain_torch",
-            plugin_version="0.1.0",
-            framework="torch",
-            framework_version="2.13.0",
-            tool_version="0.1.0",
-            started_at=started_at,
-            ended_at=None,
-            world_size=1,
-            nodes=1,
-            environment=Environment(python="3.11.9"),
-            folder=folder,
-        ).write()
+        new_manifest(tmp_path / f"run-{status}", name=name, status=status, started_at=started_at)
     (tmp_path / "run-completed" / "final_summary.json").write_text(json.dumps(input_bound), "utf-8")
     return tmp_path
 
@@ -145,6 +127,40 @@ def test_list_survives_a_damaged_summary(runs: Path) -> None:
     result = run("list", runs)
     assert result.exit_code == 0
     assert "INPUT_BOUND" not in result.stdout
+
+
+def test_list_shows_the_good_runs_beside_a_damaged_one(runs: Path) -> None:
+    manifest = runs / "run-failed" / "manifest.json"
+    manifest.write_text("{", "utf-8")
+    result = run("list", runs)
+    assert result.exit_code == 1
+    assert str(manifest) in result.stderr
+    lines = [line.split()[:2] for line in result.stdout.splitlines()[1:]]
+    assert lines == [["run-completed", "completed"], ["run-failed", "unreadable"]]
+    records = json.loads(run("list", runs, "--json").stdout)
+    assert [record["status"] for record in records] == ["completed", "unreadable"]
+
+
+def test_list_takes_the_status_from_where_the_report_does(
+    runs: Path, new_manifest: Callable[..., Manifest]
+) -> None:
+    new_manifest(runs / "run-completed", name="digits", status="running")  # and no rank file at all
+    first = json.loads(run("list", runs, "--json").stdout)[0]
+    assert first["status"] == "lost"
+    assert first["verdict"] is None  # the summary says something else
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_full_disk_ends_with_code_1_and_one_sentence(
+    summary_file: Path, options: list[str]
+) -> None:
+    command = [sys.executable, "-m", "traintrace_reporting", "report", str(summary_file), *options]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert "output cannot be written" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_an_empty_folder_has_no_runs(tmp_path: Path) -> None:

@@ -4,18 +4,20 @@ import io
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from traintrace import NewerSchemaError, RunReadError, TraintraceWarning
-from traintrace.facts import Environment
 from traintrace.runfolder import Manifest
 from traintrace_reporting import finish
 from traintrace_reporting.finish import Summary, finish_run, read_or_make, read_summary
-from traintrace_reporting.summary import validate
+from traintrace_reporting.schema import validate
 from traintrace_reporting.text import render_text
+
+NewManifest = Callable[..., Manifest]
 
 
 @pytest.fixture
@@ -130,11 +132,64 @@ def test_a_damaged_summary_in_a_folder_is_made_again(
 
 
 def test_a_run_that_still_runs_is_summarised_and_nothing_is_written(
-    tmp_path: Path, analysed: list[Path], input_bound: dict[str, Any]
+    tmp_path: Path,
+    analysed: list[Path],
+    input_bound: dict[str, Any],
+    new_manifest: NewManifest,
 ) -> None:
+    new_manifest(tmp_path, status="running")
     input_bound["run"]["status"] = "running"
     assert read_or_make(tmp_path)["run"]["status"] == "running"
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_a_run_taken_for_lost_is_looked_at_again(
+    tmp_path: Path,
+    analysed: list[Path],
+    input_bound: dict[str, Any],
+    new_manifest: NewManifest,
+) -> None:
+    new_manifest(tmp_path, status="running")
+    input_bound["run"]["status"] = "lost"
+    read_or_make(tmp_path)
+    assert (tmp_path / "final_summary.json").exists()
+    read_or_make(tmp_path)
+    assert analysed == [tmp_path, tmp_path]
+
+
+@pytest.mark.parametrize(("written_later_s", "times"), [(-5, 0), (5, 1)])
+def test_a_summary_older_than_a_rank_file_is_made_again(
+    tmp_path: Path,
+    analysed: list[Path],
+    balanced: dict[str, Any],
+    new_manifest: NewManifest,
+    written_later_s: int,
+    times: int,
+) -> None:
+    new_manifest(tmp_path)
+    for name in ("final_summary.json", "final_summary.txt"):
+        (tmp_path / name).write_text(json.dumps(balanced), "utf-8")
+    (tmp_path / "ranks").mkdir()
+    rank = tmp_path / "ranks" / "rank-00000.sqlite"
+    rank.touch()
+    at = (tmp_path / "final_summary.json").stat().st_mtime + written_later_s
+    os.utime(rank, (at, at))
+    read_or_make(tmp_path)
+    assert len(analysed) == times
+
+
+def test_a_run_whose_rank_files_are_gone_counts_nothing_instead_of_zero(
+    tmp_path: Path, new_manifest: NewManifest
+) -> None:
+    new_manifest(tmp_path)
+    summary = read_or_make(tmp_path)
+    validate(summary)
+    assert summary["verdict"]["kind"] == "INCOMPLETE_DATA"
+    assert summary["counts"]["steps"] is summary["counts"]["dropped_rows"] is None
+    text = (tmp_path / "final_summary.txt").read_text("utf-8")
+    assert "No rank left a record." in text
+    assert "0 steps" not in text
+    assert "0 s" not in text
 
 
 def test_a_summary_from_the_future_is_refused_and_kept(
@@ -147,7 +202,19 @@ def test_a_summary_from_the_future_is_refused_and_kept(
     assert analysed == []
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[1]", b"{}", b"[" * 200_000])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[1]",
+        b"{}",
+        b"[" * 200_000,
+        b'{"schema_version": "abc", "run": {"status": "completed"}, "verdict": {"kind": "X"}}',
+        b'{"schema_version": "0.1", "run": {"status": "completed"}, "verdict": {"kind": "X"}}',
+    ],
+)
 def test_a_file_that_is_no_summary_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(content)
@@ -155,28 +222,16 @@ def test_a_file_that_is_no_summary_is_refused_by_name(tmp_path: Path, content: b
         read_summary(path)
 
 
-def test_a_run_that_was_killed_before_its_first_step_has_a_report(tmp_path: Path) -> None:
-    Manifest(
-        name="digits",
-        id="5f",
-        status="running",
-        exit_code=None,
-        plugin="plain_torch",
-        plugin_version="0.1.0",
-        framework="torch",
-        framework_version="2.13.0",
-        tool_version="0.1.0",
-        started_at=1.0,
-        ended_at=None,
-        world_size=2,
-        nodes=1,
-        environment=Environment(python="3.11.9"),
-        folder=tmp_path,
-    ).write()
+def test_a_run_that_was_killed_before_its_first_step_has_a_report(
+    tmp_path: Path, new_manifest: NewManifest
+) -> None:
+    new_manifest(tmp_path, status="running", world_size=2)
     page = io.StringIO()
     summary = finish_run(tmp_path, print_report=True, stream=page)
     validate(summary)
     assert read_summary(tmp_path / "final_summary.json") == summary
     assert "Training stopped without a word" in page.getvalue()
     assert "Every rank left no record." in page.getvalue()
-    assert summary.flat()["traintrace/steps"] == 0
+    assert summary["verdict"]["kind"] == "INCOMPLETE_DATA"
+    assert summary["counts"]["steps"] is summary["run"]["duration_s"] is None
+    assert "traintrace/steps" not in summary.flat()

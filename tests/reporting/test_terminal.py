@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from traintrace_analysis import wording
+from traintrace_reporting import bars
+from traintrace_reporting import format as plain
 from traintrace_reporting.terminal import print_report
 
 Summary = dict[str, Any]
@@ -35,7 +38,7 @@ def wall_rows(text: str) -> list[str]:
     start = next(
         index for index, line in enumerate(lines) if line.startswith("Where the time went")
     )
-    return lines[start + 1 : lines.index("", start)]
+    return [line for line in lines[start + 1 : lines.index("", start)] if WALL_ROW.match(line)]
 
 
 @pytest.fixture(params=SAMPLES)
@@ -278,3 +281,87 @@ def test_a_damaged_summary_is_drawn_as_far_as_it_goes(
     page = io.StringIO()
     print_report(summary, file=page, width=80)
     assert all(cell_len(line) <= 80 for line in page.getvalue().splitlines())
+
+
+@pytest.mark.parametrize("width", range(40, 121, 5))
+def test_the_cells_of_a_row_never_run_together(
+    many_ranks: Summary, printed: Printed, width: int
+) -> None:
+    metrics = many_ranks["step_time"]["metrics"]
+    for metric in metrics.values():
+        for key in ("median", "mean", "p95", "worst"):
+            metric[key] = None if metric[key] is None else metric[key] * 1_000
+    lines = printed(many_ranks, width).splitlines()
+    heads = next(line for line in lines if line.startswith("  milliseconds"))
+    row = next(line for line in lines if line.startswith("  step_time"))
+    assert len(re.split(r" {2,}", row.strip())) == len(re.split(r" {2,}", heads.strip()))
+    assert heads.split()[1] == "median"
+    assert "share" in heads
+
+
+def test_no_cause_has_no_price(balanced: Summary, printed: Printed) -> None:
+    text = printed(balanced)
+    assert "Cost" not in text
+    assert "no cause named" not in text
+
+
+def test_an_observation_has_no_price(input_bound: Summary, printed: Printed) -> None:
+    line = next(row for row in printed(input_bound).splitlines() if "EVALUATION_COST" in row)
+    assert "402 ms" not in line
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, "Training loop 3.47x faster without it (3.10x to 3.49x, host clock)"),
+        ({"low": None, "high": None}, "Training loop 3.47x faster without it (host clock)"),
+        ({"low": 1.0}, "Training loop at most 3.47x faster without it"),
+        ({"low": 3.47, "high": 3.47, "scope": "run"}, "Whole run 3.47x faster without it"),
+    ],
+)
+def test_a_gain_says_of_what_and_how_sure(
+    input_bound: Summary, printed: Printed, change: Summary, told: str
+) -> None:
+    input_bound["verdict"]["gain"].update(change)
+    assert re.search(rf"Gain +{re.escape(told)} *│", printed(input_bound, 100))
+
+
+def test_names_that_say_little_are_explained_where_they_are_shown(
+    input_bound: Summary, printed: Printed
+) -> None:
+    text = printed(input_bound)
+    assert "other: inside the step, in no phase or mark" in text
+    assert "gap: between steps, in no mark" in text
+    assert "shutdown:" not in text  # folded away
+    assert "residual: batch_prep + communication + clip" in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_name_is_lost_among_the_smaller_accounts(
+    input_bound: Summary, printed: Printed, width: int
+) -> None:
+    text = " ".join(printed(input_bound, width).split())
+    assert "checkpoint, epoch_boundary, batch_prep, callbacks, shutdown" in text
+
+
+def test_first_fetches_are_shown_in_the_bar_that_holds_them(
+    input_bound: Summary, printed: Printed
+) -> None:
+    assert "first fetches" not in printed(input_bound)
+    input_bound["verdict"]["kind"] = input_bound["findings"][0]["kind"] = "EPOCH_START_COST"
+    input_bound["findings"][0]["evidence"] = {"first_fetch_excess_s": 3.0}
+    assert "input_wait: of which 3.00 s in first fetches of epochs" in printed(input_bound)
+    assert bars.blamed(input_bound) == ("epoch_boundary", "input_wait")
+    input_bound["findings"][0]["evidence"] = {"first_fetch_excess_s": 0.0}
+    assert bars.blamed(input_bound) == ("epoch_boundary",)
+
+
+def test_a_clean_family_says_what_was_looked_at(input_bound: Summary, printed: Printed) -> None:
+    assert "(Nothing stands out)" in printed(input_bound, 120)
+
+
+def test_the_report_writes_a_length_of_time_as_the_findings_do() -> None:
+    for value in (3.0, 0.00176, 42.0, 7_777.0):
+        assert plain.seconds(value) == wording.seconds(value)
+    assert wording.seconds(3.0) == "3.00 s"
+    assert wording.count(1, "call") == "1 call"

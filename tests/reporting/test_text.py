@@ -6,21 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traintrace_reporting.bars import apportion, bar, durations, fold, shares
 from traintrace_reporting.format import (
-    apportion,
-    bar,
     clean,
     count,
-    durations,
-    fold,
     number,
     percent,
     seconds,
     sentence,
-    shares,
     wrapped,
 )
-from traintrace_reporting.summary import validate
+from traintrace_reporting.schema import validate
 from traintrace_reporting.text import render_text
 
 Summary = dict[str, Any]
@@ -56,7 +52,7 @@ def test_the_facts_of_a_run_read_as_written_here(input_bound: Summary) -> None:
         "Tracing cost     46.0 us a step (38.0 to 55.0, 0.4 % of step time)",
         "set-up 61.0 ms · finish 234 ms · level host",
         "Findings in      step_time, between_steps",
-        "Clean            system, process, stages",
+        "Clean            system, process, stages (Nothing stands out)",
         "Too little data  convergence, efficiency (No loss was logged)",
         "Not measured     ranks, communication (One rank); memory (No accelerator)",
         "Files            final_summary.json, final_summary.txt",

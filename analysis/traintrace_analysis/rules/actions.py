@@ -1,9 +1,12 @@
 """What to change, said with the configuration that the run really had."""
 
 import math
+from dataclasses import dataclass
 
 from traintrace.facts import Setup
-from traintrace_analysis.wording import milliseconds
+from traintrace_analysis.wording import count, milliseconds, seconds
+
+_DEEPEST_BUFFER = 64  # batches; more cost memory that a slow sample is not worth
 
 
 def workers_to_hide(workers: int, wait_ms: float, step_ms: float) -> int | None:
@@ -23,8 +26,31 @@ def workers_to_hide(workers: int, wait_ms: float, step_ms: float) -> int | None:
     return max(workers + 1, math.ceil(production / rest))
 
 
-def input_action(setup: Setup, wait_ms: float, step_ms: float) -> str:
-    """Say how to feed this run faster."""
+def buffer_to_hide(workers: int, prefetch: int, burst_ms: float, work_ms: float) -> int | None:
+    """Give how many batches made ahead would hide a batch that is slow by itself.
+
+    A loader with W workers and prefetch_factor P starts each batch W * P steps before it is needed,
+    and hides of a slow one what the steps take meanwhile. A wait of `burst_ms` is what is left over.
+
+    Returns:
+        None if the steps do no work of their own.
+    """
+    if work_ms <= 0.0:
+        return None
+    return workers * prefetch + math.ceil(burst_ms / work_ms)
+
+
+def input_action(
+    setup: Setup, wait_ms: float, step_ms: float, *, burst_ms: float | None = None
+) -> str:
+    """Say how to feed this run faster.
+
+    Args:
+        setup: What the run was started with.
+        wait_ms: Mean wait of a step.
+        step_ms: Mean length of a step, its wait included.
+        burst_ms: Length of a long wait where a few steps wait for most of the time, else None.
+    """
     loader, cores = setup.loader, setup.cpu_count
     if loader.workers is None:
         return (
@@ -32,23 +58,50 @@ def input_action(setup: Setup, wait_ms: float, step_ms: float) -> str:
             "ahead in a background thread or process, or make preparing one cheaper."
         )
     needed = workers_to_hide(loader.workers, wait_ms, step_ms)
-    affordable = needed is not None and (cores is None or needed <= cores)
+    if burst_ms is not None:
+        return _burst_action(setup, needed, burst_ms, step_ms - wait_ms)
+    if needed is not None and (cores is None or needed <= cores):
+        if loader.workers == 0:
+            return (
+                f"Set num_workers={needed} in the DataLoader (now 0: batches are made in the "
+                "training loop)."
+            )
+        return f"Raise num_workers from {loader.workers} to {needed}."
     if loader.workers == 0:
-        count = needed if affordable and needed is not None else cores or 4
-        advice = f"Set num_workers={count} in the DataLoader (now 0: batches are made in the training loop)."
-    elif affordable:
-        advice = f"Raise num_workers from {loader.workers} to {needed}."
-    else:
-        advice = f"The {loader.workers} workers cannot keep up."
-    if not affordable:
-        limit_text = f"{cores} cores" if cores is not None else "more workers"
-        advice += (
-            f" {limit_text.capitalize()} alone cannot hide it: make each sample cheaper, for "
-            "instance by decoding, resizing or tokenising once beforehand."
+        advice = (
+            f"Set num_workers={cores or 4} in the DataLoader (now 0: batches are made in the "
+            "training loop)."
         )
-    if loader.workers and loader.prefetch_factor is not None and loader.prefetch_factor < 4:
-        advice += f" If waits come in bursts, raise prefetch_factor above {loader.prefetch_factor}."
+    else:
+        advice = f"The {count(loader.workers, 'worker')} cannot keep up."
+    there = f"the {count(cores, 'core')} cannot hide it" if cores else "workers cannot hide it"
+    advice += (
+        f" If samples keep a CPU busy, {there}: make each sample cheaper, for instance by decoding, "
+        "resizing or tokenising once beforehand."
+    )
+    if needed is not None:
+        advice += f" If they wait for a disk or a network, {needed} workers hide it."
     return advice
+
+
+def _burst_action(setup: Setup, needed: int | None, burst_ms: float, work_ms: float) -> str:
+    loader = setup.loader
+    workers = loader.workers or 0
+    prefetch = loader.prefetch_factor or 2  # DataLoader's own default
+    advice = (
+        f"A few batches are slow, {milliseconds(burst_ms)}: find their samples (large files, first "
+        "reads, retries) and make them cheaper."
+    )
+    ahead = buffer_to_hide(workers, prefetch, burst_ms, work_ms)
+    if ahead is None or needed is None or ahead > _DEEPEST_BUFFER:
+        return advice + " No reasonable number of batches made ahead hides waits this long."
+    wanted = max(workers, needed if workers == 0 else workers, 1)
+    factor = max(prefetch, math.ceil(ahead / wanted))
+    return (
+        advice
+        + f" Or make {ahead} batches ahead: num_workers={wanted} with prefetch_factor={factor} "
+        f"(now {f'{workers} with {prefetch}' if workers else '0 workers'})."
+    )
 
 
 def transfer_action(setup: Setup) -> str:
@@ -86,20 +139,59 @@ def residual_action(largest: str, region: str | None) -> str:
     )
 
 
-def epoch_action(setup: Setup, start_ms: float) -> str:
-    """Say how to start epochs faster."""
-    loader = setup.loader
-    if loader.workers and not loader.persistent:
-        return (
-            "Set persistent_workers=True in the DataLoader: the workers are started anew for every "
-            f"epoch, {milliseconds(start_ms)} each time."
+@dataclass(frozen=True, slots=True)
+class EpochAdvice:
+    """How to start epochs faster, and how much of their cost that would remove.
+
+    Attributes:
+        removes_s: Seconds of the run that the advice is about.
+        removes_at_most: True if following it may remove less.
+    """
+
+    action: str
+    removes_s: float
+    removes_at_most: bool
+
+
+def epoch_advice(setup: Setup, making_s: float, fetch_s: float, starts: int) -> EpochAdvice:
+    """Say how to start epochs faster, by what is slow about them.
+
+    Args:
+        setup: What the run was started with.
+        making_s: Seconds that went to making iterators and workers, over all epochs.
+        fetch_s: Seconds that first fetches took beyond a steady one.
+        starts: Number of epochs begun.
+    """
+    workers = setup.loader.workers
+    anew = bool(workers) and not setup.loader.persistent
+    making_each, fetch_each = (milliseconds(s * 1e3 / starts) for s in (making_s, fetch_s))
+    if making_s < fetch_s:
+        action = (
+            f"The first batch of an epoch takes {fetch_each} longer than the others: look at what "
+            "the dataset does when an iterator begins (its __iter__, opening files, filling a "
+            "shuffle buffer) and do it once."
         )
-    if loader.workers:
-        return (
+        if anew:
+            action += (
+                f" persistent_workers=True saves the {making_each} of making workers, and their "
+                "start in the first fetch."
+            )
+        return EpochAdvice(action, making_s + fetch_s, True)
+    if anew:
+        removable_s = making_s * (starts - 1) / starts  # the first epoch makes them all the same
+        action = (
+            f"Set persistent_workers=True in the DataLoader: workers are made anew for every epoch, "
+            f"{making_each} each time. That saves {seconds(removable_s)}."
+        )
+        return EpochAdvice(action, removable_s, False)
+    if workers:
+        action = (
             "The workers persist, so the time is spent elsewhere: look at the sampler, the shuffle "
             "and what the dataset does when an iterator begins."
         )
-    return (
-        "Look at what making an iterator does: reading indices, shuffling, opening files. Do it once "
-        "in the dataset's __init__, or make epochs longer."
-    )
+    else:
+        action = (
+            f"Making an iterator takes {making_each}: reading indices, shuffling, opening files. Do "
+            "it once in the dataset's __init__, or make epochs longer."
+        )
+    return EpochAdvice(action, making_s + fetch_s, True)

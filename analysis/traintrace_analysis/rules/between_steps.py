@@ -3,10 +3,9 @@
 from traintrace_analysis.context import NS_PER_MS, NS_PER_S, Context, grade_of_wall
 from traintrace_analysis.epochs import first_fetch_cost
 from traintrace_analysis.findings import Finding
-from traintrace_analysis.replay import replay
-from traintrace_analysis.rules.actions import epoch_action
-from traintrace_analysis.step_window import Floats
-from traintrace_analysis.wording import milliseconds, percent, seconds
+from traintrace_analysis.replay import without
+from traintrace_analysis.rules.actions import epoch_advice
+from traintrace_analysis.wording import count, milliseconds, percent, seconds
 
 # These sums are exact, so no sampling error enters; only the choice of the limit is debatable.
 _CONFIDENCE = 0.95
@@ -25,6 +24,7 @@ def epoch_start_cost(context: Context) -> list[Finding]:
     if severity is None:
         return []
     each_ms = cost_s * 1e3 / starts
+    advice = epoch_advice(context.rank.setup, making_s, fetch_s, starts)
     return [
         Finding(
             id="epoch-start-cost",
@@ -37,20 +37,21 @@ def epoch_start_cost(context: Context) -> list[Finding]:
                 "share_of_wall": share,
                 "epoch_boundary_s": making_s,
                 "first_fetch_excess_s": fetch_s,
+                "removable_s": advice.removes_s,
                 "starts_count": starts,
                 "each_ms": each_ms,
                 "loader_workers_count": context.rank.setup.loader.workers,
             },
             cost_s=cost_s,
             cost_basis=basis,
-            gain=replay(context.window, _epoch_starts(context)),
+            gain=without(totals, advice.removes_s, basis=basis, upper_bound=advice.removes_at_most),
             headline=f"Starting epochs takes {percent(share)} of the run.",
             why=(
-                f"{starts} epoch starts took {seconds(cost_s)}, {milliseconds(each_ms)} each: "
+                f"{count(starts, 'epoch start')} took {seconds(cost_s)}, {milliseconds(each_ms)} each: "
                 f"{seconds(making_s)} making iterators and workers, {seconds(fetch_s)} in first "
-                "fetches beyond the steady wait."
+                "fetches beyond the steady wait (part of input_wait)."
             ),
-            action=epoch_action(context.rank.setup, each_ms),
+            action=advice.action,
         )
     ]
 
@@ -91,8 +92,8 @@ def _account_cost(context: Context, account: str, *, headline: str, action: str)
     if severity is None:
         return []
     calls = totals.calls.get(account)
-    each = f", {milliseconds(spent_ns / NS_PER_MS / calls)} each" if calls else ""
-    times = f" in {calls} calls" if calls else ""
+    each = f", {milliseconds(spent_ns / NS_PER_MS / calls)} each" if calls and calls > 1 else ""
+    times = f" in {count(calls, 'call')}" if calls else ""
     return [
         Finding(
             id=f"{account}-cost",
@@ -109,7 +110,7 @@ def _account_cost(context: Context, account: str, *, headline: str, action: str)
             },
             cost_s=cost_s,
             cost_basis="run",
-            gain=replay(context.window, _spans_of(context, account)),
+            gain=without(totals, cost_s),
             headline=headline.format(share=percent(share)),
             why=(
                 f"{seconds(cost_s)} of {seconds(totals.wall_ns / NS_PER_S)} went to "
@@ -118,26 +119,3 @@ def _account_cost(context: Context, account: str, *, headline: str, action: str)
             action=action,
         )
     ]
-
-
-def _epoch_starts(context: Context) -> Floats:
-    first = context.window.warmup_steps
-    starts = _spans_of(context, "epoch_boundary")
-    return starts if context.wait is None else starts + context.wait.excess[:, first:]
-
-
-def _spans_of(context: Context, account: str) -> Floats:
-    """Give an account's time before and inside each steady step, ranks by steps, in ns.
-
-    Time before the window's first step is no part of the replay.
-    """
-    window, first = context.window, context.window.warmup_steps
-    total: Floats = window.host["step_time"][:, first:] * 0.0
-    if account in window.inside:
-        total = total + window.inside[account][:, first:]
-    if account in window.between:
-        before = window.between[account][:, first:].copy()
-        if not first:
-            before[:, 0] = 0.0
-        total = total + before
-    return total

@@ -1,7 +1,6 @@
 """What rules and verdict both need to know about the shares of a step."""
 
-from traintrace_analysis.context import Context, weigh
-from traintrace_analysis.thresholds import limit
+from traintrace_analysis.context import Context, weigh_cause
 
 
 def quiet_confidence(context: Context) -> float:
@@ -12,8 +11,7 @@ def quiet_confidence(context: Context) -> float:
         causes["input"] = context.wait.steady[:, window.warmup_steps :] * exposed_share(context)
     least = 1.0
     for name, cause in causes.items():
-        warning = limit(f"{name}_share_warning")
-        weight = None if cause is None else weigh(window, cause, warning)
+        weight = None if cause is None else weigh_cause(window, cause, name)
         if weight is not None:
             least = min(least, 1.0 - weight.confidence)
     return min(least, 0.95) * context.sync_trust

@@ -1,4 +1,4 @@
-"""What the time inside a step goes to."""
+"""What the time inside a step goes to, once its batches are there."""
 
 from traintrace.accounts import GROUPS
 from traintrace_analysis.context import (
@@ -6,89 +6,29 @@ from traintrace_analysis.context import (
     Weight,
     grade,
     is_small,
+    scaled_cost,
     step_cost,
     weigh,
+    weigh_cause,
 )
-from traintrace_analysis.epochs import first_fetch_cost
-from traintrace_analysis.findings import Clock, Finding
+from traintrace_analysis.findings import Finding
 from traintrace_analysis.replay import replay
-from traintrace_analysis.rules.actions import input_action, residual_action, transfer_action
-from traintrace_analysis.rules.shares import exposed_share
+from traintrace_analysis.rules.actions import residual_action, transfer_action
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import milliseconds, percent
-
-
-def input_bound(context: Context) -> list[Finding]:
-    """Find steps that wait for their batches, the start of epochs left out.
-
-    On the device clock only the part of the wait during which the device stood idle counts: a
-    wait behind queued work delays nobody. On the host clock of an accelerator that part is
-    unknown, so cost and gain are upper bounds, and say so.
-    """
-    window = context.window
-    if context.wait is None:
-        return []
-    exposed = exposed_share(context)
-    wait = context.wait.steady[:, window.warmup_steps :] * exposed
-    weight = weigh(window, wait, limit("input_share_warning"))
-    if weight is None:
-        return []
-    blind = context.blind
-    confidence = weight.confidence * (limit("host_clock_input_trust") if blind else 1.0)
-    whole_s, basis = step_cost(
-        context, ("input_wait",), context.metrics["input_wait"].mean_ms or 0.0
-    )
-    excess_s, _, fetches = first_fetch_cost(context.wait, context.row, context.rank.totals, window)
-    if (excess_s > 0.0 and fetches == "window") or exposed < 1.0:
-        basis = "window"
-    cost_s = max(0.0, whole_s - excess_s) * exposed
-    severity = grade(weight, "input", confidence, cost_s)
-    if severity is None:
-        return []
-    clock: Clock = window.clock
-    why = (
-        f"Each step waits {milliseconds(weight.cause_ms)} of {milliseconds(weight.step_ms)} for "
-        f"its batches{weight.range_text()}."
-    )
-    if blind:
-        why += " Only the host clock was available: the device may have been busy meanwhile, so cost and gain are upper bounds."
-    if excess_s > 0.0:
-        why += " What the first fetch of an epoch waits longer is not counted here."
-    return [
-        Finding(
-            id="input-bound",
-            kind="INPUT_BOUND",
-            family="step_time",
-            severity=severity,
-            confidence=confidence,
-            ranks=window.ranks,
-            evidence={
-                **weight.evidence(),
-                "input_wait_ms": context.metrics["input_wait"].mean_ms,
-                "exposed_share_of_wait": exposed,
-                "loader_workers_count": context.rank.setup.loader.workers,
-            },
-            cost_s=cost_s,
-            cost_basis=basis,
-            gain=replay(window, wait, clock=clock, upper_bound=blind),
-            headline=f"Training waits for data: {percent(weight.share)} of each step.",
-            why=why,
-            action=input_action(context.rank.setup, weight.cause_ms, weight.step_ms),
-        )
-    ]
 
 
 def h2d_bound(context: Context) -> list[Finding]:
     """Find steps that spend their time moving batches to the device."""
     window = context.window
     moved = window.steady("h2d")
-    weight = None if moved is None else weigh(window, moved, limit("h2d_share_warning"))
+    weight = None if moved is None else weigh_cause(window, moved, "h2d")
     if moved is None or weight is None:
         return []
     confidence = weight.confidence * context.sync_trust
     cost_s, basis = step_cost(context, ("h2d",), weight.cause_ms)
     if window.clock == "device":
-        cost_s, basis = weight.cause_ms / 1e3 * context.rank.totals.steps, "window"
+        cost_s, basis = scaled_cost(context, weight.cause_ms), "window"
     severity = grade(weight, "h2d", confidence, cost_s)
     if severity is None:
         return []
@@ -100,14 +40,19 @@ def h2d_bound(context: Context) -> list[Finding]:
             severity=severity,
             confidence=confidence,
             ranks=window.ranks,
-            evidence={**weight.evidence(), "h2d_ms": weight.cause_ms},
+            evidence={
+                **weight.evidence(),
+                "h2d_ms": weight.cause_ms,
+                "warmup_s": context.warmup_s("h2d"),
+            },
             cost_s=cost_s,
             cost_basis=basis,
             gain=replay(window, moved, clock=window.clock, upper_bound=context.blind),
-            headline=f"Moving batches to the device takes {percent(weight.share)} of each step.",
+            headline=f"Moving batches to the device takes {percent(weight.share)} of step time.",
             why=(
                 f"Transfers take {milliseconds(weight.cause_ms)} of "
-                f"{milliseconds(weight.step_ms)}{weight.range_text()}.{_sync_caution(context)}"
+                f"{milliseconds(weight.step_ms)}{weight.range_text()}."
+                f"{weight.spread_text()}{_sync_caution(context)}"
             ),
             action=transfer_action(context.rank.setup),
         )
@@ -118,13 +63,13 @@ def residual_heavy(context: Context) -> list[Finding]:
     """Find steps with much time outside input, transfers, forward, backward and optimizer."""
     window = context.window
     rest = window.steady("residual")
-    weight = None if rest is None else weigh(window, rest, limit("residual_share_warning"))
+    weight = None if rest is None else weigh_cause(window, rest, "residual")
     if rest is None or weight is None:
         return []
     confidence = weight.confidence * context.sync_trust
     cost_s, basis = step_cost(context, GROUPS["residual"], weight.cause_ms)
     if window.clock == "device":
-        cost_s, basis = max(0.0, weight.cause_ms / 1e3 * context.rank.totals.steps), "window"
+        cost_s, basis = scaled_cost(context, weight.cause_ms), "window"
     severity = grade(weight, "residual", confidence, cost_s)
     if severity == "info" and confidence >= limit("confidence_to_name"):
         severity = "warning"  # what a framework takes of a short step is its cost all the same
@@ -142,21 +87,23 @@ def residual_heavy(context: Context) -> list[Finding]:
             ranks=window.ranks,
             evidence={
                 **weight.evidence(),
+                "warmup_s": context.warmup_s(*GROUPS["residual"]),
                 "largest_part": largest,
                 **{f"{name}_ms": value for name, value in parts.items()},
                 "largest_region": _largest_region(context),
             },
             cost_s=cost_s,
             cost_basis=basis,
-            gain=replay(window, rest, clock="host", upper_bound=context.blind),
+            gain=replay(window, rest, clock="host", upper_bound=True),  # some of it always stays
             headline=(
-                f"{percent(weight.share)} of each step is neither data nor compute; "
+                f"{percent(weight.share)} of step time is neither data nor compute; "
                 f"the largest part is {largest}."
             ),
             why=(
                 f"{milliseconds(weight.cause_ms)} of {milliseconds(weight.step_ms)}"
                 f"{weight.range_text()}; {largest} takes {milliseconds(parts.get(largest, 0.0))} on the "
-                f"host clock.{_sync_caution(context)}{_floor_note(weight, cost_s)}"
+                f"host clock.{weight.spread_text()}{_sync_caution(context)}"
+                f"{_floor_note(weight, cost_s)}"
             ),
             action=residual_action(largest, _largest_region(context)),
         )
@@ -167,7 +114,7 @@ def compute_bound(context: Context) -> list[Finding]:
     """Note that the model itself takes most of the step: what a healthy run looks like."""
     window = context.window
     compute = window.steady("compute")
-    weight = None if compute is None else weigh(window, compute, limit("compute_share_dominates"))
+    weight = None if compute is None else weigh(window, compute, "compute_share_dominates")
     if weight is None or weight.share < limit("compute_share_dominates"):
         return []
     means = {name: context.metrics[name].mean_ms for name in GROUPS["compute"]}
@@ -184,7 +131,7 @@ def compute_bound(context: Context) -> list[Finding]:
             cost_s=0.0,
             cost_basis="run",
             gain=None,
-            headline=f"Compute takes {percent(weight.share)} of each step.",
+            headline=f"Compute takes {percent(weight.share)} of step time.",
             why=(
                 f"Forward, backward and optimizer take {milliseconds(weight.cause_ms)} of "
                 f"{milliseconds(weight.step_ms)}{weight.range_text()}; {largest} is the largest."
