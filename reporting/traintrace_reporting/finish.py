@@ -46,9 +46,10 @@ def finish_run(run: Run | Path, *, print_report: bool, stream: TextIO | None) ->
     """
     faults = FaultReporter()
     summary = summarise_run(run)
-    write_report(run if isinstance(run, Path) else run.folder, summary, faults)
+    folder = run if isinstance(run, Path) else run.folder
+    write_report(folder, summary, faults)
     if print_report:
-        _print(summary, stream or sys.stderr, faults)
+        _print(summary, folder, stream or sys.stderr, faults)
     return summary
 
 
@@ -172,12 +173,20 @@ def write_report(folder: Path, summary: Summary, faults: FaultReporter) -> None:
         )
 
 
-def _print(summary: Mapping[str, Any], stream: TextIO, faults: FaultReporter) -> None:
+def _print(summary: Mapping[str, Any], folder: Path, stream: TextIO, faults: FaultReporter) -> None:
     from traintrace_reporting.terminal import print_report
 
     try:
-        print_report(summary, file=stream)
+        print_report(summary, file=stream, folder=_short(folder))
         stream.flush()
     # ValueError: the stream is closed.
     except (OSError, ValueError) as error:
         faults.warn(f"the report could not be printed ({error})")
+
+
+def _short(folder: Path) -> Path:
+    """Give `folder` as a user standing in the working directory would write it."""
+    try:
+        return folder.relative_to(Path.cwd())
+    except (ValueError, OSError):
+        return folder

@@ -6,6 +6,7 @@ All text goes through `Text`, never through markup, so a run called "[red]" stay
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 from rich.box import ROUNDED
@@ -54,7 +55,12 @@ def render(summary: Mapping[str, Any], width: int) -> RenderableType:
 
 
 def print_report(
-    summary: Mapping[str, Any], *, file: TextIO, width: int | None = None, color: bool = True
+    summary: Mapping[str, Any],
+    *,
+    file: TextIO,
+    width: int | None = None,
+    color: bool = True,
+    folder: Path | None = None,
 ) -> None:
     """Print the report to `file`.
 
@@ -63,9 +69,14 @@ def print_report(
         file: Where to print.
         width: Columns; None for the terminal's width, at most 120.
         color: False prints without colours on a terminal too.
+        folder: Where the run lies; it is named under its files.
     """
     console = console_for(file, width, color)
     console.print(render(summary, width or min(console.width, WIDEST)))
+    if folder is not None:
+        # Never wrapped: a path that is cut in two cannot be copied.
+        place = plain.encodable(clean(str(folder), 4096), console.encoding)
+        console.print(Text("in".ljust(17), "dim") + Text(place), soft_wrap=True)
 
 
 def console_for(file: TextIO, width: int | None = None, color: bool = True) -> Console:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from traintrace import NewerSchemaError, RunReadError, TraintraceWarning
+from traintrace import NewerSchemaError, RunReadError, TraintraceWarning, open_run
 from traintrace.runfolder import Manifest
 from traintrace_reporting import finish
 from traintrace_reporting.finish import Summary, finish_run, read_or_make, read_summary
@@ -235,3 +235,19 @@ def test_a_run_that_was_killed_before_its_first_step_has_a_report(
     assert summary["verdict"]["kind"] == "INCOMPLETE_DATA"
     assert summary["counts"]["steps"] is summary["run"]["duration_s"] is None
     assert "traintrace/steps" not in summary.flat()
+
+
+def test_the_printed_report_says_where_the_files_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    from traintrace_plain_torch import trace
+
+    monkeypatch.chdir(tmp_path)
+    with trace(run_dir="runs", name="here", print_report=False) as tracer:
+        for _ in tracer.batches(range(3)):
+            with tracer.step():
+                pass
+    page = io.StringIO()
+    finish_run(open_run(tracer.run_folder or ""), print_report=True, stream=page)
+    assert page.getvalue().splitlines()[-1].split() == ["in", "runs/here"]
