@@ -34,6 +34,14 @@ def _state() -> dict[str, Any]:
     return state
 
 
+@pytest.fixture(scope="session", autouse=True)
+def machine_without_a_price(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what `doctor --measure` once wrote on this machine out of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_hidden_or_left_behind() -> Iterator[None]:
     """Raise the tracer's own faults, and check that no patch, hook or session outlives its test."""

@@ -121,13 +121,16 @@ def list_(run_dir: Path, as_json: bool) -> None:
 @main.command(epilog=EXIT_CODES)
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 @click.option("--thresholds", is_flag=True, help="Add the limits that findings rest on.")
-def doctor(as_json: bool, thresholds: bool) -> None:
-    """Show versions, plugins, clock and the price of a mark.
+@click.option("--measure", is_flag=True, help="Measure the cost of tracing here; ten seconds.")
+def doctor(as_json: bool, thresholds: bool, measure: bool) -> None:
+    """Show versions, plugins, clock and what a transition costs.
 
     Example: traintrace doctor --thresholds
     """
-    from traintrace_reporting.doctor import examine, render
+    from traintrace_reporting.doctor import examine, measure_price, render
 
+    if measure:
+        measure_price()
     found = examine(thresholds=thresholds)
     if as_json:
         _print_json(found)

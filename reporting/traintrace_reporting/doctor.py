@@ -3,6 +3,8 @@
 import math
 import os
 import platform
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from importlib import metadata
@@ -13,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from traintrace.cost import hot_transition_ns, stored_in_situ_transition_ns
+from traintrace.errors import TraintraceError
 from traintrace_reporting.format import clean, number
 
 PLUGIN_GROUP: Final = "traintrace.plugins"
@@ -24,6 +27,7 @@ _OURS: Final = (
     "traintrace-lightning",
     "traintrace-huggingface",
 )
+_MEASURES: Final = "traintrace-plain-torch"
 _FRAMEWORKS: Final = (
     "torch",
     "lightning",
@@ -35,7 +39,7 @@ _FRAMEWORKS: Final = (
 
 
 def examine(*, thresholds: bool = False) -> dict[str, Any]:
-    """Give versions, plugins, processors, clock and the price of one journal mark.
+    """Give versions, plugins, processors, clock and the price of one transition.
 
     Args:
         thresholds: Add the limits that findings rest on.
@@ -60,6 +64,21 @@ def examine(*, thresholds: bool = False) -> dict[str, Any]:
     return found
 
 
+def measure_price() -> None:
+    """Measure what a transition costs inside a real step, once for this machine; about ten seconds.
+
+    Raises:
+        TraintraceError: The plugin that can train is not installed, or measuring failed.
+    """
+    if _version(_MEASURES) is None:
+        raise TraintraceError(f"measuring needs a step to train: pip install {_MEASURES}")
+    command = [sys.executable, "-m", f"{_MEASURES.replace('-', '_')}.price"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise TraintraceError(f"measuring failed: {last[0]}")
+
+
 def render(found: Mapping[str, Any]) -> RenderableType:
     """Give what `examine` found as a page for the terminal."""
     clock, mark, cpu = found["clock"], found["transition_ns"], found["cpu"]
@@ -68,8 +87,8 @@ def render(found: Mapping[str, Any]) -> RenderableType:
         "Python": found["python"],
         "CPUs": f"{cpu['usable']} usable of {cpu['count']}",
         "Clock": f"{clock['name']}, steps of {number(clock['smallest_difference_ns'])} ns",
-        "One mark": f"{number(mark['hot_loop'])} ns in a hot loop, "
-        + (f"{number(in_situ)} ns in a step" if in_situ else "not measured in a step yet"),
+        "One transition": f"{number(mark['hot_loop'])} ns in a hot loop, "
+        + (f"{number(in_situ)} ns in a step" if in_situ else "in a step: see doctor --measure"),
     }
     packages = {name: version or "not installed" for name, version in found["packages"].items()}
     plugins = {
