@@ -172,10 +172,6 @@ class Journal:
         self._publish(segment)
         return end
 
-    def has(self, code: int) -> bool:
-        """Say whether `code` was written since the last published segment; reads all entries."""
-        return code in self._entries[1::2]
-
     def is_foreign(self, thread: int) -> bool:
         """Say whether `thread` may not write here, and count the call if so."""
         if thread == self.owner:

@@ -66,7 +66,7 @@ class Boundaries:
         self._flags = self._epoch_flags = 0
         self._sent_tokens: deque[int | None] = deque()
         journal = session.journal
-        self._enter_input = journal.bounded_marker(INPUT_WAIT)
+        self._enter_input = journal.marker(INPUT_WAIT)
         self._leave_input = journal.marker(~INPUT_WAIT)
         self._exhausted = journal.marker(EXHAUSTED)
         self._open = journal.marker(OPEN)

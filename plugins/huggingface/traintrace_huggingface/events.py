@@ -62,10 +62,15 @@ def events(
         for account in set(EVENTS.values())
     }
     heard: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {}
-    known = -1
+    known: list[
+        Any
+    ] = []  # held, so that no other callback can get the identity of one that is gone
+    identities: list[int] = []
 
     def listen() -> None:
         heard.clear()
+        known[:] = handler.callbacks
+        identities[:] = map(id, known)
         with boundaries.session.faults.guard("the time of other callbacks"):
             for event, account in EVENTS.items():
                 if any(_listens(callback, event) for callback in handler.callbacks):
@@ -74,18 +79,16 @@ def events(
     def wrap(original: Function) -> Function:
         @functools.wraps(original)
         def call_event(event: str, *args: Any, **kwargs: Any) -> Any:
-            nonlocal known
             if get_ident() != journal.owner:
                 return original(event, *args, **kwargs)
-            if len(handler.callbacks) != known:
-                known = len(handler.callbacks)
+            if list(map(id, handler.callbacks)) != identities:
                 listen()
             pair, then = heard.get(event), after.get(event)
             if pair is None and then is None:
                 return original(event, *args, **kwargs)
-            if pair is not None:
-                pair[0]()
             try:
+                if pair is not None:
+                    pair[0]()
                 return original(event, *args, **kwargs)
             finally:
                 if pair is not None:

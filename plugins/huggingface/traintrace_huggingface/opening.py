@@ -7,11 +7,10 @@ import transformers
 
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
-from traintrace.pytorch.agreement import agree_on_run
+from traintrace.pytorch.agreement import agree_on_run, identity_of_process
 from traintrace.pytorch.events import device_clock
 from traintrace.pytorch.memory import memory_reader
 from traintrace.pytorch.scalars import read_scalar
-from traintrace.registry import REGISTRY
 from traintrace.runfolder import Run
 from traintrace.session import Session
 from traintrace_huggingface.seams import Seams
@@ -32,6 +31,7 @@ def open_session(trainer: Any, options: TraceOptions) -> Session:
             packages=("torch", "transformers", "accelerate", "numpy", "deepspeed", "peft"),
         ),
         on_finish=_report,
+        identity=identity_of_process(),
     )
     if no_clock is not None:
         session.unmeasured["device_clock"] = no_clock
@@ -40,8 +40,7 @@ def open_session(trainer: Any, options: TraceOptions) -> Session:
         Seams(session, trainer).install()
         session.begin()
     except BaseException:
-        session.undo.close()
-        REGISTRY.remove(session)
+        session.discard()
         raise
     return session
 

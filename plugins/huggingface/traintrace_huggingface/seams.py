@@ -98,8 +98,8 @@ class Seams:
         def _inner_training_loop(*args: Any, **kwargs: Any) -> Any:
             if get_ident() != self._journal.owner:
                 return original(*args, **kwargs)
-            self._begin_attempt(args[0] if args else kwargs.get("batch_size"))
             try:
+                self._begin_attempt(args[0] if args else kwargs.get("batch_size"))
                 return original(*args, **kwargs)
             except BaseException as error:
                 self._failure = type(error).__name__

@@ -19,15 +19,15 @@ Wrapper = Callable[[Function], Function]
 
 def charged(journal: Journal, account: int) -> Wrapper:
     """Charge every call to `account`."""
-    enter, leave = journal.bounded_marker(account), journal.marker(~account)
+    enter, leave = journal.marker(account), journal.marker(~account)
 
     def wrap(original: Function) -> Function:
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
             if get_ident() != journal.owner:
                 return original(*args, **kwargs)
-            enter()
             try:
+                enter()
                 return original(*args, **kwargs)
             finally:
                 leave()
@@ -47,8 +47,8 @@ def collecting(boundaries: Boundaries, account: int) -> Wrapper:
         def call(*args: Any, **kwargs: Any) -> Any:
             if not boundaries.collecting or get_ident() != journal.owner:
                 return original(*args, **kwargs)
-            enter()
             try:
+                enter()
                 return original(*args, **kwargs)
             finally:
                 leave()
@@ -68,8 +68,8 @@ def collection(boundaries: Boundaries) -> Wrapper:
             if get_ident() != journal.owner:
                 return original(*args, **kwargs)
             result = None
-            boundaries.begin_collection()
             try:
+                boundaries.begin_collection()
                 result = original(*args, **kwargs)
                 return result
             finally:
@@ -100,8 +100,8 @@ def send(boundaries: Boundaries) -> Wrapper:
             if not boundaries.moves:
                 return original(*args, **kwargs)
             boundaries.count_tokens(args[0] if args else None)
-            enter()
             try:
+                enter()
                 return original(*args, **kwargs)
             finally:
                 leave()
@@ -139,9 +139,9 @@ def log_save_evaluate(boundaries: Boundaries, trainer: Any) -> Wrapper:
         def _maybe_log_save_evaluate(*args: Any, **kwargs: Any) -> Any:
             if not trainer.control.should_log or get_ident() != journal.owner:
                 return original(*args, **kwargs)
-            boundaries.logging = True
-            enter()
             try:
+                boundaries.logging = True
+                enter()
                 return original(*args, **kwargs)
             finally:
                 boundaries.end_logging()

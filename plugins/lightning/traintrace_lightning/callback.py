@@ -28,15 +28,20 @@ from traintrace.accounts import (
     TUNING,
 )
 from traintrace.faults import FaultReporter
-from traintrace.journal import OPEN
 from traintrace.options import LevelOption, TraceOptions
 from traintrace.registry import REGISTRY
 from traintrace.session import EndStatus, Session, status_of
 from traintrace_lightning import conditions, namespaces
 from traintrace_lightning.fit import TracedFit
 from traintrace_lightning.opening import describe, is_compiled, open_session
-from traintrace_lightning.seams import Wrap, install_on_trainer, install_on_training
-from traintrace_lightning.stream import Row
+from traintrace_lightning.seams import (
+    Wrap,
+    install_on_trainer,
+    install_on_training,
+    watch_for_end,
+)
+from traintrace_lightning.stream import EventName, Row
+from traintrace_lightning.terminal import close_progress_bar
 
 if TYPE_CHECKING:
     from traintrace_reporting import Summary
@@ -45,17 +50,22 @@ namespaces.require()
 namespaces.adopt()
 
 
+# What comes last in a fit that went well.
+LAST_EVENT: Final = EventName("LightningModule", "", "teardown")
+
 # What Lightning's stream of events tells; see `Row`.
 STREAM: Final = (
     Row("*", "train_dataloader_next", TracedFit.batch_requested, TracedFit.batch_fetched),
     Row("*", "run_training_epoch", TracedFit.epoch_starts, TracedFit.epoch_ends),
     Row("Strategy", "batch_to_device", None, TracedFit.batch_moved, conditions.moves_batches),
     Row("Strategy", "training_step", FORWARD, ~FORWARD, conditions.is_all_forward),
-    Row("LightningModule", "on_train_batch_start", OPEN, None, conditions.opens_late),
+    Row(
+        "LightningModule", "on_train_batch_start", TracedFit.step_opens, None, conditions.opens_late
+    ),
     Row("LightningModule", "on_before_optimizer_step", CLIP, ~CLIP, conditions.is_users),
     Row("LightningModule", "configure_gradient_clipping", CLIP, ~CLIP, conditions.clips),
     Row("LightningModule", "on_train_batch_end", None, TracedFit.micro_batch_ended),
-    Row("LightningModule", "teardown", None, TracedFit.is_over),
+    Row(LAST_EVENT.owner, LAST_EVENT.hook, None, TracedFit.is_over),
     Row("Callback", "*", TUNING, ~TUNING, conditions.is_tuning),
     Row("Callback", "*", CALLBACKS, ~CALLBACKS, conditions.is_busy_callback),
 )
@@ -165,7 +175,7 @@ class TraceCallback(namespaces.CallbackBase):
             install_on_trainer(fit, STREAM, WRAPS)
             session.begin()
         except BaseException:
-            session.undo.close()
+            session.discard()
             raise
         self._session, self._fit = session, fit
 
@@ -195,6 +205,10 @@ class TraceCallback(namespaces.CallbackBase):
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """End the span; Lightning calls nothing else when a fit fails."""
+        session = self._session
+        if session is not None and not session.finished and self._options.print_report:
+            with session.faults.guard("a terminal without a progress bar"):
+                close_progress_bar(trainer)
         # SIGTERM reaches Lightning as a SystemExit without a code.
         if type(exception).__name__ == "SIGTERMException":
             self._end("interrupted", exception)
@@ -202,12 +216,15 @@ class TraceCallback(namespaces.CallbackBase):
             self._end(status_of(exception), exception)
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """End a `fit` that went well, unless the module's own teardown is still to tell.
+        """See to it that a `fit` that went well ends even if recording stopped before.
 
-        That one comes after every callback's: only then have all progress bars closed.
+        It ends with the module's own teardown, which comes after every callback's: only then have all
+        progress bars closed.
         """
-        if stage == "fit" and (self._session is None or not self._session.recording):
-            self._end("completed")
+        fit = self._fit
+        if stage == "fit" and fit is not None and not fit.session.recording:
+            with fit.session.faults.guard("the report"):
+                watch_for_end(fit, LAST_EVENT)
 
     def _end(self, status: EndStatus, error: BaseException | None = None) -> None:
         session, self._fit = self._session, None
@@ -215,3 +232,4 @@ class TraceCallback(namespaces.CallbackBase):
             return
         with session.faults.guard("the end of the run"):
             session.finish(status, error)
+            session.undo.close()  # what still watched for the end

@@ -4,12 +4,13 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from traintrace.accounts import FORWARD, H2D, INPUT_WAIT, TUNING
+from traintrace.accounts import H2D, INPUT_WAIT, TUNING
 from traintrace.facts import EPOCH_FIRST, LOOKAHEAD, PARTIAL_GROUP
-from traintrace.journal import EXHAUSTED, OPEN, SWITCH
+from traintrace.journal import EXHAUSTED, OPEN, RETRACT, SWITCH
 from traintrace.pytorch.sizes import batch_sizes
 from traintrace.session import Session
 from traintrace_lightning.namespaces import is_overridden
+from traintrace_lightning.parts import TracedParts
 
 Mark = Callable[[], None]
 _TRANSFER_HOOKS: Final = (
@@ -33,6 +34,7 @@ class TracedFit:
             `training_step`.
         on_over: Called when the fit went well and all callbacks have been torn down.
         moves_batches: There is a transfer to time.
+        parts: The modules whose calls are `forward`; None if none are traced.
         forget_events: Forgets how events were classified, for when one of the facts above changes.
     """
 
@@ -45,6 +47,7 @@ class TracedFit:
         self.on_over = on_over
         self.forward_is_training_step = False
         self.iterates_itself = False
+        self.parts: TracedParts | None = None
         self.forget_events: Mark = lambda: None
         self.moves_batches = session.level != "step" and self._has_transfer()
         if session.level != "step" and not self.moves_batches:
@@ -53,16 +56,20 @@ class TracedFit:
         self._moving = False
         self._trials = 0
         self._holds_batch = False
+        self._opened_on_trial = False  # a step opened, and no batch has come yet
+        self._found_end = False  # ... and none will come
         self._batch_flags = 0
         self._step_seen: int = trainer.global_step
-        self._forward_settled = session.level == "step"
+        # `fit` may be called while an exception is handled, and so may a fetch: those are not ours.
+        self._handled_outside = sys.exc_info()[1]
+        self._handled_before: BaseException | None = None
         self._open_memory = session.open_memory
         journal = session.journal
-        self._enter_wait = journal.bounded_marker(INPUT_WAIT)
+        self._enter_wait = journal.marker(INPUT_WAIT)
         self._leave_wait = journal.marker(~INPUT_WAIT)
         self._exhausted = journal.marker(EXHAUSTED)
         self._open_step = journal.marker(OPEN)
-        self._enter_move, self._leave_move = journal.marker(H2D), journal.marker(~H2D)
+        self._leave_move = journal.marker(~H2D)
         self._switch_to_move = journal.marker(SWITCH + H2D)
 
     def _has_transfer(self) -> bool:
@@ -99,23 +106,32 @@ class TracedFit:
         self._holds_batch = kind == "_PrefetchDataFetcher" and fetcher.length is None
         self._loop_moves = self.moves_batches and not self.iterates_itself
 
+    def step_opens(self) -> None:
+        """A module that fetches for itself is about to be called, though the data may have ended."""
+        if self._trials:
+            return
+        self._opened_on_trial = not self.session.capture.micro_batches
+        self._found_end = False
+        self._open_step()
+
     def batch_requested(self) -> None:
         """The loop, or the user's step, asks for a training batch."""
         if self._open_memory is not None and not self.session.capture.micro_batches:
             self._open_memory()
+        self._handled_before = sys.exc_info()[1]
         self._enter_wait()
 
     def batch_fetched(self) -> None:
         """The batch is there, or the data ended. The loop moves a batch at once: one mark for both."""
-        if sys.exc_info()[0] is StopIteration:
+        error, before, self._handled_before = sys.exc_info()[1], self._handled_before, None
+        # Where the loop fetches one ahead, the batch that it holds is delivered all the same.
+        if isinstance(error, StopIteration) and error is not before and not self._holds_batch:
             self._exhausted()
             self._leave_wait()
-            if self._holds_batch:  # the batch that was fetched ahead is delivered all the same
-                self._open_step()
-                if self._loop_moves:
-                    self._moving = True
-                    self._enter_move()
-        elif self._loop_moves:
+            self._found_end = self._opened_on_trial
+            return
+        self._opened_on_trial = self._found_end = False
+        if self._loop_moves:
             self._moving = True
             self._switch_to_move()
         else:
@@ -133,10 +149,21 @@ class TracedFit:
             self._trials -= 1
             self.session.journal.write(~TUNING)
         elif self.session.recording:
-            self.session.capture.abort()
+            self._drop_step()
+
+    def _drop_step(self) -> None:
+        capture = self.session.capture
+        if self._opened_on_trial and not self._is_failing():
+            # The module asked for a batch and found out that the data had ended: no step had begun.
+            self.session.journal.write(RETRACT)
+        else:
+            capture.abort()
+        self._opened_on_trial = self._found_end = False
 
     def count_batch(self, batch: Any) -> None:
         """Count a micro-batch whose training step has run."""
+        if self._found_end:  # manual optimization goes on as if there were a batch
+            return
         capture = self.session.capture
         capture.micro_batches += 1
         capture.flags |= self._batch_flags
@@ -154,6 +181,9 @@ class TracedFit:
         session, trainer = self.session, self.trainer
         if self._trials or not session.recording:
             return
+        if self._found_end:
+            self._drop_step()
+            return
         capture, step = session.capture, trainer.global_step
         if step == self._step_seen and trainer.lightning_module.automatic_optimization:
             if self._group_ended():
@@ -166,26 +196,33 @@ class TracedFit:
         accumulation = trainer.accumulate_grad_batches
         if accumulation > 1 and capture.micro_batches < accumulation:
             capture.flags |= PARTIAL_GROUP
-        if not self._forward_settled:
-            self._settle_forward()
         capture.complete()
+        if self.parts is not None and session.recording:
+            self._settle_forward(self.parts)
 
     def is_over(self) -> None:
-        """The last hook of a fit that went well; a tuner's trial runs have none."""
-        self.on_over()
+        """The last hook of a fit is over. If it raised, `on_exception` follows."""
+        if not self._is_failing():
+            self.on_over()
+
+    def _is_failing(self) -> bool:
+        return sys.exc_info()[1] is not self._handled_outside
 
     def _group_ended(self) -> bool:
         trainer = self.trainer
         batches = trainer.fit_loop.batch_idx + 1
         return bool(batches % trainer.accumulate_grad_batches == 0 or trainer.is_last_batch)
 
-    def _settle_forward(self) -> None:
-        """After the first step: where no call of a module was seen, take all of `training_step`."""
-        self._forward_settled = True
-        if self.forward_is_training_step or self.session.journal.has(FORWARD):
+    def _settle_forward(self, parts: TracedParts) -> None:
+        """After each of the first steps: where no call of the model is seen, look for it elsewhere."""
+        if parts.look_inside():
+            return
+        self.parts = None
+        if parts.hold_parameters():
             return
         self.forward_is_training_step = True
         self.session.add_event(
-            "approximation", "forward is all of training_step: it calls no module that can be seen"
+            "approximation",
+            "forward is all of training_step: no call of a module with parameters can be seen in it",
         )
         self.forget_events()

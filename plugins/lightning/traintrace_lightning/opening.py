@@ -19,6 +19,7 @@ from traintrace.runfolder import Run
 from traintrace.runstart import TOOL_VERSION
 from traintrace.session import Session
 from traintrace_lightning.namespaces import framework_of
+from traintrace_lightning.parts import runs_compiled
 
 _STRATEGIES: Final = (
     ("SingleDevice", "single_process"),
@@ -73,7 +74,7 @@ def describe(trainer: Any) -> facts.Setup:
         strategy=_strategy_name(trainer.strategy) or setup.strategy,
         device_kind=trainer.strategy.root_device.type,
         precision=str(trainer.precision),
-        compiled=is_compiled(module) or any(map(_runs_compiled, module.modules())),
+        compiled=is_compiled(module) or any(map(runs_compiled, module.modules())),
         accumulation=trainer.accumulate_grad_batches,
         batch_size=batch_size,
         loader=loader,
@@ -83,11 +84,6 @@ def describe(trainer: Any) -> facts.Setup:
 def is_compiled(module: Any) -> bool:
     """Say whether the Lightning module itself was given through `torch.compile`."""
     return getattr(module, "_compiler_ctx", None) is not None
-
-
-def _runs_compiled(module: torch.nn.Module) -> bool:
-    compiled = vars(module).get("_compiled_call_impl") is not None
-    return compiled or type(module).__name__ == "OptimizedModule"
 
 
 def _strategy_name(strategy: Any) -> str | None:

@@ -2,19 +2,18 @@
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from threading import get_ident
 from typing import Any, NamedTuple
-
-from torch import nn
 
 from traintrace.accounts import OPTIMIZER, OTHER
 from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
 from traintrace.pytorch.backward import mark_own_work, trace_backward
-from traintrace.pytorch.forward import trace_forward
 from traintrace.pytorch.optimizer import trace_optimizers
 from traintrace.session import Session
 from traintrace_lightning.fit import TracedFit
-from traintrace_lightning.stream import Events, Row, listen
+from traintrace_lightning.parts import TracedParts
+from traintrace_lightning.stream import EventName, Events, Row, call_when_over, listen
 
 
 class Wrap(NamedTuple):
@@ -50,15 +49,23 @@ def install_on_trainer(fit: TracedFit, stream: Sequence[Row], wraps: Sequence[Wr
             undo.callback(_wrap(fit, owner, wrap))
 
 
+def watch_for_end(fit: TracedFit, last_event: EventName) -> None:
+    """See the end of a fit whose recording has stopped, and nothing else any more."""
+    undo = call_when_over(fit.trainer.profiler, last_event, fit.is_over)
+    fit.session.undo.callback(undo)
+
+
 def _wrap(fit: TracedFit, owner: Any, wrap: Wrap) -> Callable[[], None]:
     original, after = getattr(owner, wrap.method), wrap.after
     journal = fit.session.journal
-    enter, leave = journal.bounded_marker(wrap.account), journal.marker(~wrap.account)
+    enter, leave = journal.marker(wrap.account), journal.marker(~wrap.account)
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        enter()
+        if get_ident() != journal.owner:
+            return original(*args, **kwargs)
         try:
+            enter()
             return original(*args, **kwargs)
         finally:
             leave()
@@ -66,7 +73,7 @@ def _wrap(fit: TracedFit, owner: Any, wrap: Wrap) -> Callable[[], None]:
     @functools.wraps(original)
     def call_and_tell(*args: Any, **kwargs: Any) -> Any:
         result = call(*args, **kwargs)
-        if after is not None:
+        if after is not None and get_ident() == journal.owner:
             with fit.session.faults.guard("some boundaries of a Lightning run"):
                 after(fit)
         return result
@@ -79,7 +86,7 @@ def install_on_training(fit: TracedFit) -> None:
 
     | call                        | account                                                 |
     |-----------------------------|---------------------------------------------------------|
-    | a callable part of the module | forward                                               |
+    | a part of the module          | forward; see `parts`                                  |
     | loss.backward(), autograd.grad | backward (gradient_sync after this rank's own work)  |
     | optimizer.step()            | optimizer, without its closure                          |
 
@@ -95,8 +102,8 @@ def install_on_training(fit: TracedFit) -> None:
         installed += [trace_backward(session.journal), mark_own_work(session.journal, module)]
         installed += [_guard_updates(session, fit.trainer.strategy)]
         if not fit.forward_is_training_step:
-            models = [module, *callable_parts(module)]
-            installed += [trace_forward(session.journal, models, passes=_is_redirected)]
+            fit.parts = TracedParts(session.journal, module, session.undo)
+            fit.parts.install()
     for each in installed:
         for undo_one in each:
             session.undo.callback(undo_one)
@@ -117,27 +124,8 @@ def _closed_on_error(journal: Journal, original: Callable[..., Any]) -> Callable
         try:
             return original(*args, **kwargs)
         except BaseException:
-            leave()
+            if get_ident() == journal.owner:
+                leave()
             raise
 
     return optimizer_step
-
-
-def _is_redirected(module: nn.Module) -> bool:
-    """Say whether this call carries Lightning's `training_step`: DDP and FSDP take it through forward."""
-    return getattr(vars(module).get("forward"), "__name__", "") == "wrapped_forward"
-
-
-def callable_parts(module: nn.Module) -> Iterator[nn.Module]:
-    """Give the nearest descendants that can be called, metrics left out.
-
-    Containers (ModuleList, ModuleDict) have no forward and are looked through.
-    """
-    for child in module.children():
-        if any(base.__module__.partition(".")[0] == "torchmetrics" for base in type(child).__mro__):
-            continue
-        # A compiled module has its forward on the instance.
-        if "forward" in vars(child) or type(child).forward is not nn.Module.forward:
-            yield child
-        else:
-            yield from callable_parts(child)

@@ -6,9 +6,11 @@ its own results. An event's name is looked at once; after that an event costs on
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from threading import get_ident
 from typing import Any, Final, NamedTuple
 
 from traintrace.faults import guarded
+from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
 from traintrace_lightning.fit import Mark, TracedFit
 from traintrace_lightning.namespaces import is_lightnings_own
@@ -66,23 +68,27 @@ class Row(NamedTuple):
 
 
 class Event:
-    """What one name does; also the context that stands for `profiler.profile(name)`."""
+    """What one name does; also the context that stands for `profiler.profile(name)`.
 
-    __slots__ = ("name", "start", "stop")
+    It does nothing on another thread than the one that fits: a checkpoint may be saved on a second one.
+    """
 
-    def __init__(self, name: str, start: Mark | None, stop: Mark | None) -> None:
-        self.name = name
-        self.start = start
-        self.stop = stop
+    __slots__ = ("_journal", "_name", "_start", "_stop")
+
+    def __init__(self, name: str, start: Mark | None, stop: Mark | None, journal: Journal) -> None:
+        self._name = name
+        self._start = start
+        self._stop = stop
+        self._journal = journal
 
     def __enter__(self) -> str:
-        if self.start is not None:
-            self.start()
-        return self.name
+        if self._start is not None and get_ident() == self._journal.owner:
+            self._start()
+        return self._name
 
     def __exit__(self, *error: object) -> None:
-        if self.stop is not None:
-            self.stop()
+        if self._stop is not None and get_ident() == self._journal.owner:
+            self._stop()
 
 
 class Events(dict[str, Event]):
@@ -95,18 +101,19 @@ class Events(dict[str, Event]):
         self._guarded = guarded(lambda: fit.session.faults, "some boundaries of a Lightning run")
 
     def __missing__(self, name: str) -> Event:
-        event = self._guarded(self._classify)(name) or Event(name, None, None)
+        start, stop = self._guarded(self._classify)(name) or (None, None)
+        event = Event(name, start, stop, self._fit.session.journal)
         if len(self) < _NAMES_KEPT:
             self[name] = event
         return event
 
-    def _classify(self, name: str) -> Event:
+    def _classify(self, name: str) -> tuple[Mark | None, Mark | None]:
         parsed = EventName.parse(name)
         for row in self._table:
             if row.owner in ("*", parsed.owner) and row.hook in ("*", parsed.hook):
                 if row.where(self._fit, parsed):
-                    return Event(name, self._function(row.start), self._function(row.stop))
-        return Event(name, None, None)
+                    return self._function(row.start), self._function(row.stop)
+        return None, None
 
     def _function(self, does: Does) -> Mark | None:
         if does is None:
@@ -126,14 +133,10 @@ def listen(profiler: Any, events: Events) -> Iterator[Callable[[], None]]:
 
     def start(action_name: str) -> None:
         original_start(action_name)
-        mark = events[action_name].start
-        if mark is not None:
-            mark()
+        events[action_name].__enter__()
 
     def stop(action_name: str) -> None:
-        mark = events[action_name].stop
-        if mark is not None:
-            mark()
+        events[action_name].__exit__()
         original_stop(action_name)
 
     yield replace_attribute(profiler, "start", start)
@@ -142,6 +145,18 @@ def listen(profiler: Any, events: Events) -> Iterator[Callable[[], None]]:
         # No one to tell: one prepared object per name stands for a generator made at each of the
         # thirty events of a step.
         yield replace_attribute(profiler, "profile", lambda action_name: events[action_name])
+
+
+def call_when_over(profiler: Any, over: EventName, function: Mark) -> Callable[[], None]:
+    """Call `function` at the stop of the event `over`, of any key; give what undoes it."""
+    original_stop = profiler.stop
+
+    def stop(action_name: str) -> None:
+        original_stop(action_name)
+        if EventName.parse(action_name)._replace(key=over.key) == over:
+            function()
+
+    return replace_attribute(profiler, "stop", stop)
 
 
 def _does_nothing(profiler: Any) -> bool:

@@ -27,7 +27,7 @@ def test_phases_match_the_clock_and_a_short_last_group_is_a_step(
             return fetch(iterator)
 
     monkeypatch.setattr(_BaseDataLoaderIter, "__next__", timed_fetch)
-    sleeps = tools.Sleeps(item=3, collate=2, forward=5, backward=6, optimizer=4)
+    sleeps = tools.Sleeps(item=8, collate=9, forward=25, backward=26, optimizer=24)
     callback = recipe.callback()
     recipe.trainer(callback, sleeps=sleeps, accumulate=accumulate).train()
     rank = tools.read(callback)
@@ -44,7 +44,8 @@ def test_phases_match_the_clock_and_a_short_last_group_is_a_step(
     recipe.truth.ns["input_wait"] = recipe.truth.ns["fetch"]
     for phase in PHASES:
         true, measured = recipe.truth.ns[phase], rank.totals.account_ns[phase]
-        assert abs(measured - true) <= max(0.02 * true, 500_000 * len(groups)), phase
+        # A call that is booked elsewhere is missing here: 24 ms or more.
+        assert abs(measured - true) <= 20_000_000, phase
         assert sum(ns or 0 for ns in rank.columns[f"{phase}_ns"]) == measured
     assert rank.unmeasured["h2d"] == "no device"
     assert set(rank.columns["h2d_ns"]) == {None}
@@ -56,13 +57,13 @@ def test_evaluation_saving_and_logging_lie_between_steps(recipe: Any, tools: Any
 
     class Slow(TrainerCallback):
         def on_log(self, *args: Any, **kwargs: Any) -> None:
-            truth.sleep("logging", 6)
+            truth.sleep("logging", 30)
 
         def on_save(self, *args: Any, **kwargs: Any) -> None:
-            truth.sleep("checkpoint", 20)
+            truth.sleep("checkpoint", 30)
 
         def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
-            truth.sleep("callbacks", 3)
+            truth.sleep("callbacks", 30)
 
     class Quiet(Trainer):
         def evaluate(self, *args: Any, **kwargs: Any) -> Any:
@@ -77,7 +78,7 @@ def test_evaluation_saving_and_logging_lie_between_steps(recipe: Any, tools: Any
         Slow,
         callback,
         kind=Quiet,
-        sleeps=tools.Sleeps(item=1, forward=2, evaluation=30),
+        sleeps=tools.Sleeps(item=1, forward=30, evaluation=30),
         batches=4,
         eval_strategy="steps",
         eval_steps=2,
@@ -89,21 +90,16 @@ def test_evaluation_saving_and_logging_lie_between_steps(recipe: Any, tools: Any
     ).train()
     rank = tools.read(callback)
     totals = rank.totals
-    for account, machinery_ms in (
-        ("evaluation", 12),
-        ("checkpoint", 40),
-        ("logging", 8),
-        ("callbacks", 1),
-    ):
-        extra = totals.account_ns[account] - truth.ns[account]
-        assert 0 <= extra <= machinery_ms * 1_000_000, account
+    # Accounts are disjoint: time that is booked in a wrong one is missing in the right one.
+    for account in ("evaluation", "checkpoint", "logging", "callbacks", "forward"):
+        assert totals.account_ns[account] >= truth.ns[account], account
     for account in ("evaluation", "checkpoint", "logging"):
         assert totals.inside_ns[account] == 0
     assert totals.inside_ns["callbacks"] == totals.account_ns["callbacks"]
     assert totals.calls["evaluation"] == 2
     assert totals.calls["forward"] == 4
-    assert totals.account_ns["forward"] - truth.ns["forward"] <= 2_000_000
-    assert totals.account_ns["gap"] < 5_000_000
+    assert totals.account_ns["forward"] - truth.ns["forward"] < 25_000_000
+    assert totals.account_ns["gap"] < 25_000_000
     assert [s.step for s in rank.scalars if s.name == "loss"] == [1, 2, 3, 4]
     assert [s.step for s in rank.scalars if s.name == "eval_loss"] == [2, 4]
 
@@ -116,6 +112,25 @@ def test_framework_callbacks_alone_make_no_callbacks_account(recipe: Any, tools:
     assert rank.totals.transitions <= 20 + 14 * 5
 
 
+def test_a_callback_that_takes_the_place_of_another_is_charged(recipe: Any, tools: Any) -> None:
+    class Slow(TrainerCallback):
+        def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+            recipe.truth.sleep("callbacks", 20)
+
+    class Replaces(TrainerCallback):
+        def on_epoch_begin(self, *args: Any, **kwargs: Any) -> None:
+            callbacks = trainer.callback_handler.callbacks
+            callbacks[callbacks.index(idle)] = Slow()
+
+    idle = TrainerCallback()
+    callback = recipe.callback()
+    trainer = recipe.trainer(callback, idle, Replaces, batches=3)
+    trainer.train()
+    totals = tools.read(callback).totals
+    assert recipe.truth.calls["callbacks"] == 3
+    assert totals.account_ns["callbacks"] >= recipe.truth.ns["callbacks"]
+
+
 def test_a_prediction_inside_a_step_is_prediction(recipe: Any, tools: Any) -> None:
     class Predicts(TrainerCallback):
         trainer: Any = None
@@ -124,19 +139,20 @@ def test_a_prediction_inside_a_step_is_prediction(recipe: Any, tools: Any) -> No
             Predicts.trainer.predict(Predicts.trainer.eval_dataset)
 
     callback = recipe.callback()
-    sleeps = tools.Sleeps(evaluation=8)
+    sleeps = tools.Sleeps(forward=20, evaluation=8)
     trainer = Predicts.trainer = recipe.trainer(
         callback, Predicts, sleeps=sleeps, batches=4, accumulate=2
     )
     trainer.train()
     totals = tools.read(callback).totals
     assert totals.inside_ns["prediction"] == totals.account_ns["prediction"]
-    assert 0 <= totals.account_ns["prediction"] - recipe.truth.ns["evaluation"] <= 12_000_000
+    assert totals.account_ns["prediction"] >= recipe.truth.ns["evaluation"]
+    assert totals.account_ns["forward"] >= recipe.truth.ns["forward"]
     assert totals.micro_batches == 4
 
 
 def test_another_training_inside_a_callback_stays_in_callbacks(recipe: Any, tools: Any) -> None:
-    other = recipe.trainer(sleeps=tools.Sleeps(forward=10, backward=10, optimizer=10), batches=3)
+    other = recipe.trainer(sleeps=tools.Sleeps(forward=30, backward=30, optimizer=30), batches=3)
 
     class Trains(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -147,9 +163,9 @@ def test_another_training_inside_a_callback_stays_in_callbacks(recipe: Any, tool
     recipe.trainer(callback, Trains, batches=3).train()
     rank = tools.read(callback)
     assert rank.columns["micro_batches"] == [1, 1, 1]
-    assert rank.totals.account_ns["callbacks"] > 90_000_000
+    assert rank.totals.account_ns["callbacks"] > 270_000_000
     for phase in ("forward", "backward", "optimizer"):
-        assert rank.totals.account_ns[phase] < 20_000_000, phase
+        assert rank.totals.account_ns[phase] < 60_000_000, phase
 
 
 def test_a_short_group_of_endless_data_is_carried_into_the_next_epoch(
@@ -177,12 +193,12 @@ def test_a_group_that_training_stops_in_is_aborted(recipe: Any, tools: Any) -> N
             control.should_evaluate = True
 
     callback = recipe.callback()
-    sleeps = tools.Sleeps(forward=20, evaluation=40)
+    sleeps = tools.Sleeps(forward=20, evaluation=60)
     recipe.trainer(callback, Stops, Evaluates, sleeps=sleeps, batches=8, accumulate=4).train()
     totals = tools.read(callback).totals
     assert (totals.steps, totals.steps_aborted) == (1, 1)
-    assert 20_000_000 <= totals.account_ns["aborted"] < 40_000_000
-    assert totals.account_ns["evaluation"] >= 80_000_000
+    assert 20_000_000 <= totals.account_ns["aborted"] < 75_000_000  # no evaluation in it
+    assert totals.account_ns["evaluation"] >= 120_000_000
 
 
 def test_tokens_are_counted_with_and_without_padding_over_all_micro_batches(

@@ -16,12 +16,12 @@ def test_steps_are_groups_and_every_phase_holds_what_its_bodies_took(
     both: Any, accumulation: int, groups: list[int]
 ) -> None:
     phases = ("input_wait", "forward", "backward", "optimizer")
-    for _ in range(3):  # a busy machine may hold the thread between two clock readings
-        run = both.fit(both.Model(), both.loader(9), accumulate_grad_batches=accumulation)
-        run.check_books()
-        if not run.misses(*phases):
-            break
-    assert run.misses(*phases) == {}
+    run = both.fit(both.Model(), both.loader(9), accumulate_grad_batches=accumulation)
+    run.check_books()
+    run.check_truth(*phases)
+    # Of nine steps one is hardly disturbed by what else runs on the machine.
+    for phase, ms in zip(phases, (5, 3, 4, 2), strict=True) if accumulation == 1 else ():
+        assert ms * 1e6 <= min(run.steps[f"{phase}_ns"]) <= (ms + 3) * 1e6, phase
     assert run.steps["micro_batches"] == groups
     assert run.steps["samples"] == groups
     assert run.steps["framework_step"] == list(range(1, len(groups) + 1))
@@ -49,7 +49,7 @@ def test_evaluation_checkpoints_and_logging_are_no_training_time(both: Any) -> N
             return loss
 
         def validation_step(self, batch: Any, batch_idx: int) -> None:
-            lab.work("evaluation", 25)
+            lab.work("evaluation", 60)
             self.net.weight.new_zeros(1)
 
         def on_save_checkpoint(self, checkpoint: Any) -> None:
@@ -73,11 +73,9 @@ def test_evaluation_checkpoints_and_logging_are_no_training_time(both: Any) -> N
     assert run.steps["micro_batches"] == [1] * 6
     run.check_truth("forward", "backward", "optimizer")
     assert run.taken["evaluation calls"] == 7
-    assert 0 <= run.ms("evaluation") - run.taken["evaluation"] / 1e6 < 60  # loaders, metrics
-    assert run.ms("checkpoint") >= run.taken["checkpoint"] / 1e6 > 40
-    assert 0 <= run.ms("logging") - run.taken["logging"] / 1e6 < 15
-    assert max(run.steps["input_wait_ns"]) < 24e6  # no evaluation in it
-    assert run.ms("gap") < 24
+    assert run.taken["checkpoint calls"] == 3 == run.taken["logging calls"]
+    assert max(run.steps["input_wait_ns"]) < 50e6  # no evaluation in it
+    assert run.ms("gap") < 50
 
 
 def test_a_transfer_hook_of_the_user_is_h2d_even_without_a_device(lab: Any) -> None:
@@ -93,7 +91,6 @@ def test_a_transfer_hook_of_the_user_is_h2d_even_without_a_device(lab: Any) -> N
     run.check_books()
     assert run.rank.totals.calls["h2d"] == 4
     run.check_truth("h2d", "input_wait")
-    assert run.ms("evaluation") >= run.taken["evaluation"] / 1e6
     assert "h2d" not in run.rank.unmeasured
 
 
@@ -157,7 +154,6 @@ def test_work_of_the_step_outside_the_model_is_other_and_metrics_are_no_forward(
 
     run = lab.fit(Model(), lab.loader(4, 0))
     run.check_truth("forward", "optimizer")
-    assert run.ms("other") >= run.taken["other"] / 1e6
 
 
 def test_forward_is_seen_in_containers_and_when_the_module_calls_itself(lab: Any) -> None:

@@ -124,7 +124,18 @@ def check_books(run: facts.RunFacts) -> None:
 
 @pytest.mark.parametrize("accumulation", [1, 2, 4])
 def test_every_account_is_what_the_clock_around_it_saw(make: Any, accumulation: int) -> None:
-    clocked = Clocked()
+    excess = []
+    for _ in range(3):  # a loaded machine may stretch what lies around a sleep, not every time
+        clocked = Clocked()
+        rank = train_clocked(make, clocked, accumulation)
+        excess.append(excess_over_truth(rank, clocked, accumulation))
+        assert min(excess[-1].values()) >= 0, "an account lost time that its sleeps really took"
+        if max(excess[-1].values()) <= 1:
+            return
+    raise AssertionError(f"time beyond 2 % or 0.5 ms a step, in units of that: {excess}")
+
+
+def train_clocked(make: Any, clocked: Clocked, accumulation: int) -> facts.RankFacts:
     tracer, model, optimizer = make(clocked)
     with tracer:
         for number, batch in enumerate(tracer.batches(Items(clocked)), start=1):
@@ -137,20 +148,28 @@ def test_every_account_is_what_the_clock_around_it_saw(make: Any, accumulation: 
             clocked("gap", 1)
     run = read(tracer)
     check_books(run)
-    rank = run.ranks[0]
     groups = {1: [1] * 5, 2: [2, 2, 1], 4: [4, 1]}[accumulation]
-    assert rank.columns["micro_batches"] == groups
-    assert rank.columns["samples"] == [4 * group for group in groups]
-    for name, spent in clocked.taken.items():
-        if name == "gap" and accumulation > 1:
-            continue  # between two micro-batches it lies inside the step
-        measured, truth = rank.totals.account_ns[name], sum(spent)
-        if name == "gap":
-            measured += rank.totals.account_ns["shutdown"]
-        if name == "other" and accumulation > 1:
-            truth += sum(clocked.taken["gap"])
-            measured += rank.totals.account_ns["gap"] + rank.totals.account_ns["shutdown"]
-        assert truth <= measured <= truth + max(0.02 * truth, 0.5e6 * 5), name
+    assert run.ranks[0].columns["micro_batches"] == groups
+    assert run.ranks[0].columns["samples"] == [4 * group for group in groups]
+    return run.ranks[0]
+
+
+def excess_over_truth(
+    rank: facts.RankFacts, clocked: Clocked, accumulation: int
+) -> dict[str, float]:
+    """Give what each account has beyond its sleeps, in units of what is allowed: 2 % or 0.5 ms a step."""
+    measured = dict(rank.totals.account_ns)
+    truth = {name: sum(spent) for name, spent in clocked.taken.items()}
+    measured["gap"] += measured.pop(
+        "shutdown"
+    )  # after the last step no batch is requested any more
+    if accumulation > 1:  # between two micro-batches of one step the pause lies inside that step
+        measured["other"] += measured.pop("gap")
+        truth["other"] += truth.pop("gap")
+    return {
+        name: (measured[name] - spent) / max(0.02 * spent, 0.5e6 * 5)
+        for name, spent in truth.items()
+    }
 
 
 def test_accumulation_inside_one_step_block(make: Any) -> None:
