@@ -43,7 +43,8 @@ def hot_transition_ns() -> float:
     for _ in range(_REPEATS):
         start = time.perf_counter_ns()
         for _ in range(_STEPS):
-            capture = StepCapture(end)
+            capture = StepCapture()
+            capture.on_end = end
             for call in calls:
                 call()
             capture.count(1)

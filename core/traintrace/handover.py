@@ -80,6 +80,7 @@ class Handover:
         self._ledger = ledger
         self._pending = pending
         self._capacity = capacity
+        self._half = max(1, capacity // 2)
         self._waiting: deque[Segment] = deque()
         self._lock = threading.Lock()
         self._in_parts = False
@@ -88,17 +89,18 @@ class Handover:
 
     def put(self, segment: Segment) -> None:
         """Queue a segment; called on the training thread, never waits and never loses time."""
-        if len(self._waiting) >= self._capacity and self._lock.acquire(blocking=False):
+        waiting = self._waiting
+        if len(waiting) >= self._capacity and self._lock.acquire(blocking=False):
             # If the lock is taken the drain is making room at this moment. Otherwise room is made for
             # a while, so that the drain finds the lock free in between.
             try:
                 for _ in range(min(SLICE, self._capacity)):
-                    if self._book(self._waiting.popleft(), keep=False) is not None:
+                    if self._book(waiting.popleft(), keep=False) is not None:
                         self.counts.dropped_rows += 1
             finally:
                 self._lock.release()
-        self._waiting.append(segment)
-        if len(self._waiting) == self._capacity // 2:
+        waiting.append(segment)
+        if len(waiting) == self._half:
             self.filling.set()
 
     def replay(self) -> tuple[list[tuple[int, LedgerRow]], LedgerTotals, bool]:

@@ -12,7 +12,8 @@ the innermost one, or marks a fact. What the entries mean is decided off the tra
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from threading import get_ident
 from typing import Final, NamedTuple, Protocol
 
 from traintrace import accounts
@@ -70,6 +71,9 @@ class Segment(NamedTuple):
     device_marks: tuple[DeviceMark, ...] | None
 
 
+_new_tuple: Final = tuple.__new__
+
+
 class Recorder(Protocol):
     """Records timing events on a device beside the journal's entries, and never waits."""
 
@@ -117,6 +121,15 @@ class Journal:
         self._entries.clear()
         self._publish = publish
 
+    @property
+    def plain(self) -> Callable[[tuple[int, int]], None] | None:
+        """Give what takes a (moment, code) pair as it is, or None if marks do more than that here.
+
+        For the one place that is run at every micro-batch and cannot afford a marker's frame; whoever
+        uses it keeps the journal bounded by a marker of its own.
+        """
+        return self._entries.extend if self._recorder is None else None
+
     def marker(self, code: int) -> Callable[[], None]:
         """Make the function that writes `code`; hooks make theirs once and call it per event.
 
@@ -153,21 +166,49 @@ class Journal:
 
         return mark_with_event
 
+    def named_marker(self, codes: Mapping[str, int]) -> Callable[[str], None]:
+        """Make one function that writes the code of a name; it does nothing on other threads.
+
+        Raises (when called):
+            KeyError: No code has that name.
+        """
+        extend, now, entries, cut = self._entries.extend, self.now, self._entries, self.cut
+
+        def mark(name: str) -> None:
+            code = codes[name]
+            if get_ident() == self.owner:
+                if len(entries) > PART_ENTRIES:
+                    cut(None)
+                extend((now(), code))
+
+        if self._recorder is None:
+            return mark
+        markers = {name: self.marker(code) for name, code in codes.items()}
+
+        def mark_with_event(name: str) -> None:
+            marker = markers[name]
+            if get_ident() == self.owner:
+                marker()
+
+        return mark_with_event
+
     def write(self, code: int) -> None:
         """Write `code` once; for events too rare to keep a marker."""
         self.marker(code)()
 
     def cut(self, capture: StepCapture | None) -> int:
         """Publish the entries so far and start the next segment at the same instant; give that instant."""
-        recorder = self._recorder
+        entries, recorder, marks = self._entries, self._recorder, None
         if recorder is not None and capture is not None:
-            recorder.record(len(self._entries))
+            recorder.record(len(entries))
         end = self.now()
-        marks = None if recorder is None else recorder.detach()
-        segment = Segment(tuple(self._entries), end, capture, marks)
+        if recorder is not None:
+            marks = recorder.detach()
+        # Not `Segment(...)`: a named tuple's constructor is one more Python call at every step.
+        segment = _new_tuple(Segment, (tuple(entries), end, capture, marks))
         # First cleared, then published: an exception between the two loses a row, but no entry is
         # ever booked twice.
-        self._entries.clear()
+        entries.clear()
         self.segments += 1
         self._publish(segment)
         return end

@@ -110,7 +110,7 @@ class Session:
         self._memory = ports.memory if options.step_memory else None
         self.open_memory = None if self._memory is None else self._open_memory
         self.close_at_exit: Callable[[BaseException | None], None] = self._finish_with
-        self._warmup_steps = options.warmup_steps or 0
+        self._warmup_steps, self._max_steps = options.warmup_steps or 0, options.max_steps
         # A framework that starts its own processes knows the rank better than the environment.
         self._identity = identity or Identity.from_environment()
         self._hot_ns, self._in_situ_ns = hot_transition_ns(), stored_in_situ_transition_ns()
@@ -126,6 +126,7 @@ class Session:
         self._region_numbers: dict[str, int] = {}
         self._region_names: list[str] = []
         self._steps = 0
+        self.capture: StepCapture
         self._arrange_clocks()
         self._anchor = HostAnchor.read(now)
         self._ledger = Ledger(now())
@@ -155,7 +156,7 @@ class Session:
             threading.get_ident(), lambda segment: None, self._now, self._recorder
         )
         self._end = self._end_step  # bound once, not at every step
-        self.capture = StepCapture(self._end)
+        self._renew_capture()
 
     # -- the span --------------------------------------------------------------------------------
 
@@ -174,7 +175,9 @@ class Session:
         if not self.recording or capture is not self.capture:
             return
         # First, so that a signal handler that raises from here on cannot leave an ended capture.
-        self.capture = StepCapture(self._end)
+        # (`_renew_capture` written out: this runs at every step.)
+        self.capture = fresh = StepCapture()
+        fresh.on_end = self._end
         if not completed:
             self.journal.write(ABORT)
             return
@@ -184,14 +187,18 @@ class Session:
         if self._steps <= self._warmup_steps:
             capture.flags |= facts.WARMUP
         self.journal.cut(capture)
-        if self._steps == self.options.max_steps:
+        if self._steps == self._max_steps:
             self.stop_recording()
 
     def current_capture(self) -> StepCapture:
         """Give the capture that is open; a fresh one if a signal handler's exception lost that."""
         if self.capture.ended and self.recording:
-            self.capture = StepCapture(self._end)
+            self._renew_capture()
         return self.capture
+
+    def _renew_capture(self) -> None:
+        self.capture = fresh = StepCapture()
+        fresh.on_end = self._end
 
     @property
     def steps(self) -> int:

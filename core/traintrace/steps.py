@@ -20,6 +20,7 @@ class StepCapture:
         tokens: Tokens without padding. padded_tokens: tokens with it.
         source: Whose batches count as this step's micro-batches, where several loaders feed it.
         ended: True once the step was completed or aborted.
+        on_end: Called once, with the capture and whether it was completed.
         updated: True once an optimizer update was attempted.
         update_skipped: True or False where it is known whether the update was skipped, else None.
         peak_allocated_bytes: Peak of the device's allocator, None without one. peak_reserved_bytes:
@@ -44,9 +45,7 @@ class StepCapture:
     scalars: Sequence[tuple[str, object]] = ()
 
     ended: bool = False
-
-    def __init__(self, end: "Callable[[StepCapture, bool], None]") -> None:
-        self._end = end
+    on_end: "Callable[[StepCapture, bool], None] | None" = None
 
     def count(
         self,
@@ -73,7 +72,8 @@ class StepCapture:
         if self.ended:
             return False
         self.ended = True
-        self._end(self, True)
+        if self.on_end is not None:
+            self.on_end(self, True)
         return True
 
     def abort(self) -> bool:
@@ -81,5 +81,6 @@ class StepCapture:
         if self.ended:
             return False
         self.ended = True
-        self._end(self, False)
+        if self.on_end is not None:
+            self.on_end(self, False)
         return True

@@ -5,7 +5,8 @@ from traintrace.steps import StepCapture
 
 def test_completing_and_aborting_are_idempotent() -> None:
     ends: list[bool] = []
-    capture = StepCapture(lambda capture, completed: ends.append(completed))
+    capture = StepCapture()
+    capture.on_end = lambda capture, completed: ends.append(completed)
     assert capture.complete()
     assert not capture.complete()
     assert not capture.abort()
@@ -14,14 +15,14 @@ def test_completing_and_aborting_are_idempotent() -> None:
 
 
 def test_sizes_add_up_and_unknown_ones_stay_unknown() -> None:
-    capture = StepCapture(lambda capture, completed: None)
+    capture = StepCapture()
     capture.count(4, None, 14)
     capture.count(3)
     assert (capture.samples, capture.tokens, capture.padded_tokens) == (7, None, 14)
 
 
 def test_what_one_step_logged_is_not_seen_by_the_next() -> None:
-    first, second = (StepCapture(lambda capture, completed: None) for _ in range(2))
+    first, second = (StepCapture() for _ in range(2))
     first.log("loss", 1.0)
     assert list(second.scalars) == []
     assert list(first.scalars) == [("loss", 1.0)]

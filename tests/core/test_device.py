@@ -40,7 +40,7 @@ class Rig:
             launch(work)
             advance(50_000)
             write(~account)
-        self.journal.cut(StepCapture(lambda capture, completed: None))
+        self.journal.cut(StepCapture())
 
     def resolve(self) -> dict[int, dict[str, float]]:
         """Drain; give milliseconds per phase on the device, by step."""
@@ -177,7 +177,7 @@ def test_too_many_transitions_leave_the_step_without_device_times() -> None:
         rig.journal.write(A.FORWARD)
         rig.clock.advance(50_000)
         rig.journal.write(~A.FORWARD)
-    rig.journal.cut(StepCapture(lambda capture, completed: None))
+    rig.journal.cut(StepCapture())
     assert rig.resolve() == {}
     assert rig.device.pooled == 500
 
@@ -205,7 +205,7 @@ def test_neighbouring_transitions_share_one_event() -> None:
     rig.clock.advance(50_000)
     rig.journal.write(~A.BACKWARD)
     rig.clock.advance(50_000)
-    rig.journal.cut(StepCapture(lambda capture, completed: None))
+    rig.journal.cut(StepCapture())
     assert rig.device.pooled == 64 - 4
 
 
@@ -221,7 +221,7 @@ def test_an_event_that_precedes_its_predecessor_is_not_believed() -> None:
         clock.advance(50_000)
         journal.write(account)
     clock.advance(50_000)
-    journal.cut(StepCapture(lambda capture, completed: None))
+    journal.cut(StepCapture())
     marks = segments[0].device_marks
     assert marks is not None
     marks[-1].event.at_ns = 0  # type: ignore[attr-defined]  # a device that lies

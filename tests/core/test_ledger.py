@@ -31,7 +31,7 @@ CODES = (
 
 
 def capture() -> StepCapture:
-    return StepCapture(lambda capture, completed: None)
+    return StepCapture()
 
 
 class Script:

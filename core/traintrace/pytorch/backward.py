@@ -31,7 +31,7 @@ def _charged(journal: Journal, original: Callable[..., Any]) -> Callable[..., An
 
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or is_foreign(get_ident()):
+        if is_compiling() or (get_ident() != journal.owner and is_foreign(get_ident())):
             return original(*args, **kwargs)
         try:
             enter()

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from threading import get_ident
 from typing import Any, Generic, TypeVar, cast
 
+import torch
+
 from traintrace.accounts import EPOCH_BOUNDARY, INPUT_WAIT
 from traintrace.facts import EPOCH_FIRST
 from traintrace.journal import EXHAUSTED
@@ -97,8 +99,11 @@ class TracedIterator(Iterator[Batch]):
         "_journal",
         "_leave",
         "_loop",
+        "_now",
+        "_plain",
         "_session",
         "_sizes",
+        "_stacked",
     )
 
     def __init__(
@@ -110,7 +115,9 @@ class TracedIterator(Iterator[Batch]):
         self._journal = journal
         self._loop = loop
         self._sizes = sizes
+        self._stacked: type | None = None  # the type of batches that hold one tensor per field
         self._first = True
+        self._now, self._plain = journal.now, journal.plain
         self._enter = journal.marker(INPUT_WAIT)
         self._leave = journal.marker(~INPUT_WAIT)
         self._exhausted = journal.marker(EXHAUSTED)
@@ -125,6 +132,7 @@ class TracedIterator(Iterator[Batch]):
             capture = session.capture
         if not capture.micro_batches and session.open_memory is not None:
             session.open_memory()
+        plain, now = self._plain, self._now
         try:
             self._enter()
             batch = next(self._iterator)
@@ -132,12 +140,17 @@ class TracedIterator(Iterator[Batch]):
             self._exhausted()
             raise
         finally:
-            self._leave()
+            if plain is None:
+                self._leave()
+            else:
+                plain((now(), ~INPUT_WAIT))
         self._count(batch)
         return batch
 
     def _count(self, batch: Batch) -> None:
-        capture, loop = self._session.current_capture(), self._loop
+        capture, loop = self._session.capture, self._loop
+        if capture.ended:
+            capture = self._session.current_capture()
         if capture.source is None:
             capture.source = self
         elif capture.source is not self:
@@ -148,13 +161,14 @@ class TracedIterator(Iterator[Batch]):
             self._first = False
             loop.has_batch = True
             capture.flags |= EPOCH_FIRST
+        kind = type(batch)
+        field = batch[0] if kind is self._stacked and batch else batch  # type: ignore[index]
         try:
-            samples, tokens, padded_tokens = self._sizes.read(batch)
+            if type(field) is torch.Tensor and field.dim():  # the usual case, without another call
+                capture.samples = field.size(0) + (capture.samples or 0)
+            else:
+                capture.count(*self._sizes.read(batch))
+                if self._sizes.is_stacked:
+                    self._stacked = kind
         except Exception as error:  # noqa: BLE001 - an odd batch type costs its own size, no more
             self._session.faults.fault(error, "the size of a batch")
-            return
-        if tokens is None and padded_tokens is None:
-            if samples is not None:
-                capture.samples = samples + (capture.samples or 0)
-        else:
-            capture.count(samples, tokens, padded_tokens)

@@ -74,26 +74,53 @@ def trace_forward(
             through (a framework may send its whole training step through the model's call).
     """
     inners = [unwrap(model) for model in models]
-    identities = {id(inner) for inner in inners}
-
-    def is_traced(module: nn.Module) -> bool:
-        return id(module) in identities and (passes is None or not passes(module))
-
-    # The segment in which a call of any of the models is open: a model called inside another one
-    # marks nothing. A segment's end forgets a call whose end was lost to a signal handler.
-    open_in = [-1]
+    calls = _Calls(journal, account, {id(inner) for inner in inners}, passes)
     for cls in _wrapper_classes():
-        yield _patch_class(journal, cls, lambda m: is_traced(unwrap(m)), account, open_in)
+        yield _patch_class(calls, cls, unwrap)
     if _graphs_exist():
         # A graph already compiled through a wrapper would be compiled again.
         inners = [unwrap(model) for model in models if _inner(model) is None]
     for inner in inners:
         if type(inner).__module__.partition(".")[0] == "torch":
             # Also the class of other people's blocks: use this one instance's own call slot.
-            yield _patch_slot(journal, inner, is_traced, account, open_in)
+            yield _patch_slot(calls, inner)
     own = {type(inner) for inner in inners if type(inner).__module__.partition(".")[0] != "torch"}
     for cls in own:
-        yield _patch_class(journal, cls, is_traced, account, open_in)
+        yield _patch_class(calls, cls, None)
+
+
+class _Calls:
+    """What the replacements of one `trace_forward` share.
+
+    Attributes:
+        identities: `id` of each module whose calls count.
+        open_in: The segment in which a call of any of them is open: a model called inside another one
+            marks nothing. A segment's end forgets a call whose end was lost to a signal handler.
+    """
+
+    __slots__ = ("enter", "identities", "journal", "leave", "open_in", "passes")
+
+    def __init__(
+        self,
+        journal: Journal,
+        account: int,
+        identities: set[int],
+        passes: Callable[[nn.Module], bool] | None,
+    ) -> None:
+        self.journal = journal
+        self.identities = identities
+        self.passes = passes
+        self.enter, self.leave = journal.marker(account), journal.marker(~account)
+        self.open_in = -1
+
+    def counts(self, model: nn.Module) -> bool:
+        """Say whether this call of a traced module is to be charged."""
+        journal = self.journal
+        if get_ident() != journal.owner and journal.is_foreign(get_ident()):
+            return False
+        if self.open_in == journal.segments:
+            return False
+        return self.passes is None or not self.passes(model)
 
 
 def _graphs_exist() -> bool:
@@ -104,61 +131,48 @@ def _graphs_exist() -> bool:
 
 
 def _patch_class(
-    journal: Journal,
-    cls: type[nn.Module],
-    is_traced: Callable[[nn.Module], bool],
-    account: int,
-    open_in: list[int],
+    calls: _Calls, cls: type[nn.Module], resolve: Callable[[nn.Module], nn.Module] | None
 ) -> Callable[[], None]:
-    enter, leave = journal.marker(account), journal.marker(~account)
-    is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
+    enter, leave, identities = calls.enter, calls.leave, calls.identities
+    is_compiling, counts = torch.compiler.is_compiling, calls.counts
     own = cls.__dict__.get("__call__")
 
     def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         # Looked up at each call, so that other tools which replace a base's `__call__` still work.
         inherited: Any = super(cls, module)
         call = inherited.__call__ if own is None else own.__get__(module)
-        if is_compiling() or not is_traced(module) or is_foreign(get_ident()):
+        if is_compiling():
             return call(*args, **kwargs)
-        segment = journal.segments
-        if open_in[0] == segment:
+        model = module if resolve is None else resolve(module)
+        if id(model) not in identities or not counts(model):
             return call(*args, **kwargs)
         try:
-            open_in[0] = segment
+            calls.open_in = calls.journal.segments
             enter()
             return call(*args, **kwargs)
         finally:
-            open_in[0] = -1
+            calls.open_in = -1
             leave()
 
     return replace_attribute(cls, "__call__", __call__)
 
 
-def _patch_slot(
-    journal: Journal,
-    module: nn.Module,
-    is_traced: Callable[[nn.Module], bool],
-    account: int,
-    open_in: list[int],
-) -> Callable[[], None]:
+def _patch_slot(calls: _Calls, module: nn.Module) -> Callable[[], None]:
     """Use the slot in which `Module.compile` puts its call; torch leaves it out of pickles and copies."""
-    enter, leave = journal.marker(account), journal.marker(~account)
-    is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
+    enter, leave = calls.enter, calls.leave
+    is_compiling, counts = torch.compiler.is_compiling, calls.counts
     compiled: Any = vars(module).get("_compiled_call_impl")
 
     def call_traced(*args: Any, **kwargs: Any) -> Any:
         call = module._call_impl if compiled is None else compiled
-        if is_compiling() or not is_traced(module) or is_foreign(get_ident()):
-            return call(*args, **kwargs)
-        segment = journal.segments
-        if open_in[0] == segment:
+        if is_compiling() or not counts(module):
             return call(*args, **kwargs)
         try:
-            open_in[0] = segment
+            calls.open_in = calls.journal.segments
             enter()
             return call(*args, **kwargs)
         finally:
-            open_in[0] = -1
+            calls.open_in = -1
             leave()
 
     return replace_attribute(module, "_compiled_call_impl", call_traced)

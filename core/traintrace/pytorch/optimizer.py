@@ -37,7 +37,9 @@ def _hooks(session: Session, journal: Journal, charge: bool) -> tuple[Callable[.
     is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
 
     def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if charge and not is_compiling() and not is_foreign(get_ident()):
+        if not charge or is_compiling():
+            return
+        if get_ident() == journal.owner or not is_foreign(get_ident()):
             enter()
 
     def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:

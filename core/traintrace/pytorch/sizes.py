@@ -22,18 +22,21 @@ class SizeReader:
         self._batch_size = batch_size
         self._is_listed: bool | None = False if batch_size is None else None
 
+    @property
+    def is_stacked(self) -> bool:
+        """Say whether lists of this loader are known to hold one tensor per field."""
+        return self._is_listed is False
+
     def read(self, batch: Any) -> Sizes:
         """Give samples, tokens and padded tokens; see `batch_sizes`."""
-        kind = type(batch)
-        first = batch[0] if (kind is tuple or kind is list) and batch else batch
-        if type(first) is not torch.Tensor:
+        first = batch[0] if isinstance(batch, (list, tuple)) and batch else batch
+        if not isinstance(first, torch.Tensor):
             return batch_sizes(batch)
         if not first.dim():
             return UNKNOWN
-        samples = len(first)
         if first is batch or self._is_listed is False:
-            return samples, None, None
-        return self._read_list(samples, len(batch)), None, None
+            return first.size(0), None, None
+        return self._read_list(first.size(0), len(batch)), None, None
 
     def _read_list(self, stacked: int, listed: int) -> int | None:
         """Give the samples of a list of tensors: `stacked` in the first tensor, `listed` tensors."""

@@ -24,6 +24,7 @@ class StepBlock:
 
     __slots__ = (
         "_awaits_update",
+        "_journal",
         "_loop",
         "_open",
         "_patience",
@@ -37,6 +38,7 @@ class StepBlock:
         self, session: Session, loop: LoopState, model: nn.Module | None, optimizer: Any
     ) -> None:
         self._session = session
+        self._journal = session.journal
         self._loop = loop
         self._awaits_update = optimizer is not None
         self._patience = PATIENCE_BLOCKS
@@ -48,9 +50,11 @@ class StepBlock:
 
     def __enter__(self) -> None:
         session = self._session
-        if get_ident() != session.journal.owner:
+        if get_ident() != self._journal.owner:
             return
-        capture = session.current_capture()
+        capture = session.capture
+        if capture.ended:
+            capture = session.current_capture()
         if capture.updated:  # the update of the step before came after its block
             capture.complete()
             capture = session.capture
@@ -67,10 +71,12 @@ class StepBlock:
         traceback: TracebackType | None,
     ) -> None:
         session = self._session
-        if get_ident() != session.journal.owner:
+        if get_ident() != self._journal.owner:
             return
         self._loop.inside_step = False
-        capture = session.current_capture()
+        capture = session.capture
+        if capture.ended:
+            capture = session.current_capture()
         if kind is not None:
             session.add_event("exception", kind.__name__)
             capture.abort()
