@@ -71,6 +71,7 @@ class Handover:
 
     Attributes:
         counts: Sums of what the captures carried.
+        waiting: Segments that nobody has booked. room: from this many on the drain is woken.
         filling: Set when the queue is half full, so that the drain does not sleep on.
     """
 
@@ -80,8 +81,8 @@ class Handover:
         self._ledger = ledger
         self._pending = pending
         self._capacity = capacity
-        self._half = max(1, capacity // 2)
-        self._waiting: deque[Segment] = deque()
+        self.room = max(1, capacity // 2)
+        self.waiting: deque[Segment] = deque()
         self._lock = threading.Lock()
         self._in_parts = False
         self.counts = Counts()
@@ -89,8 +90,16 @@ class Handover:
 
     def put(self, segment: Segment) -> None:
         """Queue a segment; called on the training thread, never waits and never loses time."""
-        waiting = self._waiting
-        if len(waiting) >= self._capacity and self._lock.acquire(blocking=False):
+        self.waiting.append(segment)
+        if len(self.waiting) >= self.room:
+            self.make_room()
+
+    def make_room(self) -> None:
+        """Wake the drain, and once the queue is full book the oldest segments here and now."""
+        waiting = self.waiting
+        if len(waiting) <= self._capacity:
+            self.filling.set()
+        elif self._lock.acquire(blocking=False):
             # If the lock is taken the drain is making room at this moment. Otherwise room is made for
             # a while, so that the drain finds the lock free in between.
             try:
@@ -99,19 +108,16 @@ class Handover:
                         self.counts.dropped_rows += 1
             finally:
                 self._lock.release()
-        waiting.append(segment)
-        if len(waiting) == self._half:
-            self.filling.set()
 
     def replay(self) -> tuple[list[tuple[int, LedgerRow]], LedgerTotals, bool]:
         """Book up to a slice of segments; give (step number, row) pairs, totals, and whether more wait."""
         rows = []
         with self._lock:
-            for _ in range(min(len(self._waiting), SLICE)):
-                row = self._book(self._waiting.popleft(), keep=True)
+            for _ in range(min(len(self.waiting), SLICE)):
+                row = self._book(self.waiting.popleft(), keep=True)
                 if row is not None:
                     rows.append((self._ledger.steps, row))
-            return rows, self._ledger.totals(), bool(self._waiting)
+            return rows, self._ledger.totals(), bool(self.waiting)
 
     def close(self) -> tuple[tuple[facts.Span, ...], LedgerTotals]:
         """End the books after the last `replay`; give the spans after the last row, and the totals."""

@@ -12,6 +12,7 @@ the innermost one, or marks a fact. What the entries mean is decided off the tra
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from threading import get_ident
 from typing import Final, NamedTuple, Protocol
@@ -71,6 +72,21 @@ class Segment(NamedTuple):
     device_marks: tuple[DeviceMark, ...] | None
 
 
+class Queue(Protocol):
+    """Where segments wait for the drain.
+
+    Attributes:
+        waiting: The segments; publishing appends to it and makes no other call while there is room.
+        room: Length from which on `make_room` is called after each segment.
+    """
+
+    waiting: deque[Segment]
+    room: int
+
+    def make_room(self) -> None:
+        """Keep the queue bounded; called on the training thread, never waits."""
+
+
 _new_tuple: Final = tuple.__new__
 
 
@@ -100,7 +116,18 @@ class Journal:
         segments: Segments published so far.
     """
 
-    __slots__ = ("_entries", "_publish", "_recorder", "foreign_calls", "now", "owner", "segments")
+    __slots__ = (
+        "_entries",
+        "_publish",
+        "_queue",
+        "_recorder",
+        "_room",
+        "_waiting",
+        "foreign_calls",
+        "now",
+        "owner",
+        "segments",
+    )
 
     def __init__(
         self,
@@ -111,15 +138,17 @@ class Journal:
     ) -> None:
         self._entries: list[int] = []
         self._publish = publish
+        self._queue: Queue | None = None
         self._recorder = recorder
         self.now = now
         self.owner = owner
         self.foreign_calls = self.segments = 0
 
-    def publish_to(self, publish: Callable[[Segment], None]) -> None:
-        """Forget what was written so far and publish to `publish` from now on: the span begins."""
+    def publish_to(self, queue: "Queue") -> None:
+        """Forget what was written so far and publish to `queue` from now on: the span begins."""
         self._entries.clear()
-        self._publish = publish
+        self._queue = queue
+        self._waiting, self._room = queue.waiting, queue.room
 
     @property
     def plain(self) -> Callable[[tuple[int, int]], None] | None:
@@ -210,7 +239,12 @@ class Journal:
         # ever booked twice.
         entries.clear()
         self.segments += 1
-        self._publish(segment)
+        if self._queue is None:
+            self._publish(segment)
+        else:
+            self._waiting.append(segment)
+            if len(self._waiting) >= self._room:
+                self._queue.make_room()
         return end
 
     def is_foreign(self, thread: int) -> bool:

@@ -130,10 +130,9 @@ class Session:
         self._arrange_clocks()
         self._anchor = HostAnchor.read(now)
         self._ledger = Ledger(now())
-        handover = Handover(self._ledger, self._pending)
-        self._put = handover.put
+        self._handover = Handover(self._ledger, self._pending)
         self._drain = Drain(
-            handover,
+            self._handover,
             self._writer,
             self,
             self.faults,
@@ -155,7 +154,7 @@ class Session:
         self.journal = Journal(
             threading.get_ident(), lambda segment: None, self._now, self._recorder
         )
-        self._end = self._end_step  # bound once, not at every step
+        self._end = self.end_step  # bound once, not at every step
         self._renew_capture()
 
     # -- the span --------------------------------------------------------------------------------
@@ -166,16 +165,21 @@ class Session:
         atexit.register(self._finish_at_exit)
         self._drain.start()
         self.recording = True
-        self.journal.publish_to(self._put)
+        self.journal.publish_to(self._handover)
         start = self._now()
         self._ledger.begin(start)
         self.setup_s = (start - self._setup_began) / 1e9
 
-    def _end_step(self, capture: StepCapture, completed: bool) -> None:
-        if not self.recording or capture is not self.capture:
+    def end_step(self, capture: StepCapture, completed: bool) -> None:
+        """End the step of `capture` at this instant; one that has ended already changes nothing.
+
+        `StepCapture.complete` and `abort` end up here; the plugin's hot path comes directly.
+        """
+        if capture.ended or not self.recording or capture is not self.capture:
             return
         # First, so that a signal handler that raises from here on cannot leave an ended capture.
         # (`_renew_capture` written out: this runs at every step.)
+        capture.ended = True
         self.capture = fresh = StepCapture()
         fresh.on_end = self._end
         if not completed:

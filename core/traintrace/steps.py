@@ -20,7 +20,7 @@ class StepCapture:
         tokens: Tokens without padding. padded_tokens: tokens with it.
         source: Whose batches count as this step's micro-batches, where several loaders feed it.
         ended: True once the step was completed or aborted.
-        on_end: Called once, with the capture and whether it was completed.
+        on_end: Called once, with the capture and whether it was completed; sets `ended` first.
         updated: True once an optimizer update was attempted.
         update_skipped: True or False where it is known whether the update was skipped, else None.
         peak_allocated_bytes: Peak of the device's allocator, None without one. peak_reserved_bytes:
@@ -69,18 +69,16 @@ class StepCapture:
 
     def complete(self) -> bool:
         """End the step here and publish it; False if it had ended already."""
-        if self.ended:
-            return False
-        self.ended = True
-        if self.on_end is not None:
-            self.on_end(self, True)
-        return True
+        return self._finish(True)
 
     def abort(self) -> bool:
         """Drop the step: its time becomes `aborted`; False if it had ended already."""
+        return self._finish(False)
+
+    def _finish(self, completed: bool) -> bool:
         if self.ended:
             return False
-        self.ended = True
         if self.on_end is not None:
-            self.on_end(self, False)
+            self.on_end(self, completed)
+        self.ended = True
         return True

@@ -48,7 +48,7 @@ def test_the_queue_never_holds_more_than_its_capacity() -> None:
     handover = Handover(Ledger(0), capacity=8)
     for index in range(100):
         handover.put(segment(index * 10, 10))
-        assert len(handover._waiting) <= 8
+        assert len(handover.waiting) <= 8
 
 
 def test_a_busy_drain_never_makes_training_wait() -> None:

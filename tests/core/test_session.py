@@ -62,7 +62,7 @@ def test_a_late_caller_never_finishes_a_later_step(open_session: Any) -> None:
     session.journal.write(A.INPUT_WAIT)
     session.journal.write(~A.INPUT_WAIT)
     assert not late.complete()
-    session._end_step(late, True)  # even one that comes by another door
+    session.end_step(late, True)  # even one that comes by another door
     assert session.capture is current
     current.complete()
     session.finish("completed")

@@ -164,8 +164,9 @@ class TracedIterator(Iterator[Batch]):
         kind = type(batch)
         field = batch[0] if kind is self._stacked and batch else batch  # type: ignore[index]
         try:
-            if type(field) is torch.Tensor and field.dim():  # the usual case, without another call
-                capture.samples = field.size(0) + (capture.samples or 0)
+            shape = field.shape if type(field) is torch.Tensor else None
+            if shape:  # the usual case, without another call
+                capture.samples = shape[0] + (capture.samples or 0)
             else:
                 capture.count(*self._sizes.read(batch))
                 if self._sizes.is_stacked:

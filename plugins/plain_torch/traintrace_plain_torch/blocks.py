@@ -85,7 +85,7 @@ class StepBlock:
             capture.micro_batches = 1
         if capture.updated or not self._awaits_update or self._has_changed():
             self._patience = -1
-            capture.complete()
+            session.end_step(capture, True)
         elif self._patience > 0:
             self._wait_for_update()
 
