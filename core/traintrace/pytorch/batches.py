@@ -161,15 +161,17 @@ class TracedIterator(Iterator[Batch]):
             self._first = False
             loop.has_batch = True
             capture.flags |= EPOCH_FIRST
-        kind = type(batch)
-        field = batch[0] if kind is self._stacked and batch else batch  # type: ignore[index]
         try:
+            kind: type = type(batch)
+            field: Any = batch
+            if kind is self._stacked and batch:
+                field = field[0]
             shape = field.shape if type(field) is torch.Tensor else None
             if shape:  # the usual case, without another call
                 capture.samples = shape[0] + (capture.samples or 0)
             else:
                 capture.count(*self._sizes.read(batch))
-                if self._sizes.is_stacked:
+                if self._sizes.is_stacked and kind in (list, tuple):
                     self._stacked = kind
         except Exception as error:  # noqa: BLE001 - an odd batch type costs its own size, no more
             self._session.faults.fault(error, "the size of a batch")

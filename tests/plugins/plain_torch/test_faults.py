@@ -218,7 +218,7 @@ def test_a_fault_of_ours_changes_nothing_and_is_reported_once(
         tracer, model, optimizer = make()
         losses = []
         with tracer:
-            for batch in tracer.batches([torch.full((2, 4), float(i)) for i in range(4)]):
+            for (batch,) in tracer.batches([(torch.full((2, 4), float(i)),) for i in range(4)]):
                 with tracer.step():
                     loss = model(batch).square().mean()
                     loss.backward()

@@ -203,6 +203,33 @@ def test_samples_are_samples_however_the_batch_is_laid_out(
     assert rank_of(tracer).totals.samples == samples
 
 
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [1, 2],
+        ["a", "b"],
+        [None, None],
+        [[], []],
+        [(), ()],
+        [torch.tensor(1.0)] * 2,
+        [{}, {}],
+        [object()] * 2,
+    ],
+    ids=lambda batches: type(batches[0]).__name__,
+)
+def test_a_batch_of_any_kind_passes_through(make: Any, batches: Any) -> None:
+    tracer, model, optimizer = make()
+    seen = []
+    with tracer:
+        for batch in tracer.batches(batches):
+            with tracer.step():
+                seen.append(batch)
+                model(torch.ones(1, 4)).mean().backward()
+                optimizer.step()
+    assert all(one is other for one, other in zip(seen, batches, strict=True))
+    assert rank_of(tracer).totals.samples is None
+
+
 def test_an_iterator_stays_an_iterator(make: Any) -> None:
     tracer, *_ = make()
     with tracer:
