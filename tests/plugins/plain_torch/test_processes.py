@@ -193,11 +193,11 @@ def test_a_producer_faster_than_the_drain_still_reaches_the_disk(tmp_path: Path)
         """
     import resource, sqlite3
     with trace(run_dir=folder, name="run", print_report=False) as tracer:
-        step, until, before = tracer.step(), time.monotonic() + 3, None
+        step, until, before = tracer.step(), time.monotonic() + 2, None
         while time.monotonic() < until:
             with step:
                 pass
-            if before is None and time.monotonic() > until - 2:
+            if before is None and time.monotonic() > until - 1.2:
                 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         assert grown < 60_000, grown
