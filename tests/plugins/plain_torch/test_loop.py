@@ -124,15 +124,16 @@ def check_books(run: facts.RunFacts) -> None:
 
 @pytest.mark.parametrize("accumulation", [1, 2, 4])
 def test_every_account_is_what_the_clock_around_it_saw(make: Any, accumulation: int) -> None:
-    excess = []
-    for _ in range(3):  # a loaded machine may stretch what lies around a sleep, not every time
+    closest: dict[str, float] = {}
+    for _ in range(6):  # a loaded machine may stretch what lies around a sleep, not every time
         clocked = Clocked()
         rank = train_clocked(make, clocked, accumulation)
-        excess.append(excess_over_truth(rank, clocked, accumulation))
-        assert min(excess[-1].values()) >= 0, "an account lost time that its sleeps really took"
-        if max(excess[-1].values()) <= 1:
+        excess = excess_over_truth(rank, clocked, accumulation)
+        assert min(excess.values()) >= 0, "an account lost time that its sleeps really took"
+        closest = {name: min(closest.get(name, more), more) for name, more in excess.items()}
+        if max(closest.values()) <= 1:
             return
-    raise AssertionError(f"time beyond 2 % or 0.5 ms a step, in units of that: {excess}")
+    raise AssertionError(f"time beyond 2 % or 0.5 ms a step, in units of that: {closest}")
 
 
 def train_clocked(make: Any, clocked: Clocked, accumulation: int) -> facts.RankFacts:
