@@ -175,7 +175,7 @@ class Session:
 
         `StepCapture.complete` and `abort` end up here; the plugin's hot path comes directly.
         """
-        if capture.ended or not self.recording or capture is not self.capture:
+        if capture.ended or not self.recording:
             return
         # First, so that a signal handler that raises from here on cannot leave an ended capture.
         # (`_renew_capture` written out: this runs at every step.)

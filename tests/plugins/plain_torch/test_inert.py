@@ -18,6 +18,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from traintrace import open_run
+from traintrace.registry import REGISTRY
 from traintrace_plain_torch import Tracer, trace
 
 
@@ -285,8 +286,9 @@ def test_hooks_on_other_threads_return_at_once_and_are_counted(make: Any) -> Non
     assert rank.totals.foreign_calls == 4
 
 
-def test_a_forked_child_records_nothing(make: Any) -> None:
+def test_a_forked_worker_records_nothing(make: Any) -> None:
     model = Net()
+    sessions: list[Any] = []
 
     class Forking(Dataset[torch.Tensor]):
         def __len__(self) -> int:
@@ -294,13 +296,18 @@ def test_a_forked_child_records_nothing(make: Any) -> None:
 
         def __getitem__(self, index: int) -> torch.Tensor:
             model(torch.ones(1, 4))  # in a worker, with the training thread's identity
-            return torch.ones(4)
+            written = len(sessions[0].journal._entries)
+            model(torch.ones(1, 4))
+            silent = len(sessions[0].journal._entries) == written and REGISTRY.current() is None
+            return torch.full((4,), float(silent))
 
     with make(model) as tracer:
+        sessions.append(tracer._session)
         loader: Any = DataLoader(
             Forking(), batch_size=2, num_workers=1, multiprocessing_context="fork"
         )
         for batch in tracer.batches(loader):
+            assert batch.all(), "the worker wrote into its copy of the journal"
             with tracer.step():
                 model(batch).mean().backward()
     rank = open_run(tracer.run_folder).facts(["forward_calls"]).ranks[0]
