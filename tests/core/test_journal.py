@@ -3,11 +3,14 @@
 import threading
 from threading import get_ident
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from traintrace import accounts as A
 from traintrace.accounts import FORWARD, INPUT_WAIT
-from traintrace.journal import PART_ENTRIES, Journal, Segment
+from traintrace.journal import ABORT, PART_ENTRIES, Journal, Segment
+from traintrace.ledger import Ledger
+from traintrace.steps import StepCapture
 from traintrace.testing import FakeClock
 
 
@@ -68,3 +71,52 @@ def test_after_the_end_nobody_may_write() -> None:
     journal, _, _ = make()
     journal.disown()
     assert journal.is_foreign(get_ident())
+
+
+OWNER, OTHER = 1, 2
+actions = st.lists(
+    st.tuples(
+        st.integers(0, 30),  # nanoseconds that pass before it
+        st.sampled_from(["enter", "leave", "call", "raise", "close", "abort", "part"]),
+        st.integers(0, A.COUNT - 1),
+        st.sampled_from([OWNER, OWNER, OTHER]),  # the thread that does it
+    ),
+    max_size=60,
+)
+
+
+def play(script: list[tuple[int, str, int, int]], with_others: bool) -> tuple[object, ...]:
+    """Let threads run hooks as a wrapper of a traced call does; give rows and totals of the books."""
+    clock = FakeClock()
+    published: list[Segment] = []
+    ledger = Ledger(clock())
+    journal = Journal(OWNER, published.append, clock)
+    for passed, action, account, thread in script:
+        clock.advance(passed)
+        if thread == OTHER and (not with_others or journal.is_foreign(thread)):
+            continue
+        if action in ("enter", "call", "raise"):
+            journal.write(account)
+        if action in ("leave", "call"):  # "raise": a call whose leave never came
+            journal.write(~account)
+        if action == "abort":
+            journal.write(ABORT)
+        if action in ("close", "part"):
+            journal.cut(StepCapture() if action == "close" else None)
+    journal.cut(None)
+    rows = [row for row in map(ledger.replay, published) if row is not None]
+    books = [
+        (row.start_ns, row.open_ns, row.end_ns, row.inside, row.between, row.calls) for row in rows
+    ]
+    ledger.close()
+    totals = ledger.totals()
+    assert sum(totals.total_ns) == clock() - FakeClock().moment
+    return (books, totals)
+
+
+@given(actions)
+@settings(max_examples=300, deadline=None)
+def test_other_threads_leave_no_trace_in_the_books_of_any_run(
+    script: list[tuple[int, str, int, int]],
+) -> None:
+    assert play(script, with_others=True) == play(script, with_others=False)
