@@ -28,12 +28,14 @@ class Worker:
 
     def __init__(self, python: str, tool: str) -> None:
         self._tool = tool
+        self._folder = tempfile.TemporaryDirectory()  # some tools write where they are started
         self._process = subprocess.Popen(
-            [python, str(LOOP), "--tool", tool],
+            [python, str(LOOP.resolve()), "--tool", tool],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            cwd=self._folder.name,
         )
 
     def block(self) -> float:
@@ -54,11 +56,13 @@ class Worker:
     def close(self) -> None:
         """End the process."""
         self._process.communicate()
+        self._folder.cleanup()
 
 
 def measure_peers(environments: Path, chance: random.Random) -> dict[str, Cost]:
     """Measure every peer, and our automatic tracing beside them; make environments that are missing."""
     pythons = {name: _environment(environments / name, what) for name, what in PEERS.items()}
+    pythons = {name: str(Path(python).absolute()) for name, python in pythons.items()}
     pythons["traintrace-automatic"] = sys.executable
     differences: dict[str, list[float]] = {name: [] for name in pythons}
     with _traceml_server(pythons["traceml-ai"]):
