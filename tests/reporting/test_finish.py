@@ -241,13 +241,15 @@ def test_the_printed_report_says_where_the_files_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
-    from traintrace_plain_torch import trace
+    from traintrace.options import TraceOptions
+    from traintrace.ports import PluginIdentity, Ports
+    from traintrace.session import Session
 
     monkeypatch.chdir(tmp_path)
-    with trace(run_dir="runs", name="here", print_report=False) as tracer:
-        for _ in tracer.batches(range(3)):
-            with tracer.step():
-                pass
+    plugin = PluginIdentity("test", "0.1.0", "none", "0")
+    session = Session(TraceOptions(run_dir="runs", name="here"), plugin, Ports())
+    session.begin()
+    session.finish("completed")
     page = io.StringIO()
-    finish_run(open_run(tracer.run_folder or ""), print_report=True, stream=page)
+    finish_run(open_run(session.folder), print_report=True, stream=page)
     assert page.getvalue().splitlines()[-1].split() == ["in", "runs/here"]
