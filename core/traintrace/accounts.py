@@ -148,7 +148,6 @@ ADMITS: Final[tuple[frozenset[int] | None, ...]] = tuple(
 
 PHASES: Final[tuple[str, ...]] = ("input_wait", "h2d", "forward", "backward", "optimizer")
 REQUIRED_PHASES: Final[tuple[str, ...]] = ("input_wait", "forward", "backward")
-OCCURRENCE_PHASES: Final[tuple[str, ...]] = ("h2d", "optimizer")
 
 # Groups are derived where they are read and never stored.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
