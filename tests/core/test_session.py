@@ -1,6 +1,7 @@
 """A session without any framework: late callers, the end, and the level that goes down by itself."""
 
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -265,3 +266,32 @@ def test_names_of_regions_are_bounded(open_session: Any) -> None:
     regions = {region.name: region.calls for region in read(session).regions}
     assert len(regions) == MAX_REGIONS + 1
     assert regions[OTHER_REGIONS] == 50
+
+
+def test_ranks_that_cannot_agree_each_keep_a_run_of_their_own(
+    open_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(number: int, own_mark: str, make: Callable[[], str]) -> str:
+        raise RuntimeError("the store does not answer")
+
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.warns(TraintraceWarning, match="could not agree"):
+        session = open_session(Ports(agree_on_run=silent))
+    step(session)
+    session.finish("completed")
+    assert read(session).totals.steps == 1
+
+
+@pytest.mark.usefixtures("faults_are_reported")
+def test_a_run_folder_that_is_deleted_costs_the_report_and_raises_nothing(
+    open_session: Any,
+) -> None:
+    session = open_session()
+    step(session)
+    shutil.rmtree(session.folder)
+    step(session)
+    with pytest.warns(TraintraceWarning) as caught:
+        session.finish("completed")
+    assert session.finished
+    assert any(str(session.folder) in str(warning.message) for warning in caught)

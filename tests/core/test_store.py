@@ -187,6 +187,27 @@ def test_a_full_disk_moves_the_rows_into_memory_and_loses_none(tmp_path: Path) -
     writer.release()
 
 
+def test_a_file_that_cannot_even_be_read_any_more_is_replaced_in_memory(tmp_path: Path) -> None:
+    writer = RankWriter(tmp_path / "rank-00000.sqlite")
+    writer._connection.close()
+    (tmp_path / "garbage").write_bytes(b"this was a disk" * 1000)
+    writer._connection = sqlite3.connect(tmp_path / "garbage")
+    writer.write([make_step(1)], make_totals(1))
+    assert writer.fault is not None
+    reader = RankReader(writer.location)
+    assert reader.columns(["step"]) == {"step": [1]}
+    reader.close()
+    writer.release()
+
+
+def test_a_rank_never_writes_into_the_file_of_an_earlier_run(write: Callable[..., Path]) -> None:
+    path = write(make_step(1))
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError, match=r"rank-00000\.sqlite"):
+        RankWriter(path)
+    assert path.read_bytes() == before
+
+
 def test_a_row_takes_at_most_a_hundred_bytes_on_the_host_clock(tmp_path: Path) -> None:
     path = tmp_path / "rank-00000.sqlite"
     writer = RankWriter(path)
