@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from traintrace import accounts as A
+from traintrace.drain import Drain
 from traintrace.faults import TraintraceWarning
+from traintrace.handover import CAPACITY
 from traintrace.journal import OPEN
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
@@ -295,3 +298,19 @@ def test_a_run_folder_that_is_deleted_costs_the_report_and_raises_nothing(
         session.finish("completed")
     assert session.finished
     assert any(str(session.folder) in str(warning.message) for warning in caught)
+
+
+def test_a_queue_that_is_half_full_wakes_the_drain(
+    open_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Drain.__init__, "__defaults__", (3600.0,))  # it would sleep for an hour
+    session = open_session()
+    session.flush()  # the head of the file, so that it can be read
+    for _ in range(CAPACITY // 2):
+        step(session)
+    until = time.monotonic() + 30
+    while not read(session).columns["step"]:
+        assert time.monotonic() < until, "the drain slept on"
+        time.sleep(0.01)
+    session.finish("completed")
+    assert read(session).columns["step"] == list(range(1, CAPACITY // 2 + 1))
