@@ -31,6 +31,7 @@ from traintrace.journal import ABORT, REGION, Clock, Journal
 from traintrace.ledger import Ledger
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
+from traintrace.regions import RegionNames
 from traintrace.registry import REGISTRY
 from traintrace.runfolder import Run, rank_file, wait_for_ranks
 from traintrace.runstart import StartedRun, start_run
@@ -43,9 +44,6 @@ EVENT_COST_SHARE = 0.01
 # ... and more than this per step [ns]; below it nobody cares.
 EVENT_COST_FLOOR_NS = 50_000
 _JUDGED_AFTER_STEPS = 50
-# Names of regions beyond this many share one: a name made from a counter must not grow for ever.
-MAX_REGIONS = 1_000
-OTHER_REGIONS = "(other regions)"
 
 
 def status_of(error: BaseException | None) -> EndStatus:
@@ -123,8 +121,7 @@ class Session:
             self.faults,
         )
         self._writer = self._run.open_writer(self._identity)
-        self._region_numbers: dict[str, int] = {}
-        self._region_names: list[str] = []
+        self._regions = RegionNames()
         self._steps = 0
         self.capture: StepCapture
         self._arrange_clocks()
@@ -137,7 +134,7 @@ class Session:
             self,
             self.faults,
             self._anchor,
-            self._region_names,
+            self._regions.names,
             self._pending,
             ResidentSampler(now) if options.step_memory else None,
         )
@@ -256,14 +253,7 @@ class Session:
 
     def region_code(self, name: str) -> int:
         """Give the journal code that enters the region called `name`; one more leaves it."""
-        number = self._region_numbers.get(name)
-        if number is None:
-            if len(self._region_names) >= MAX_REGIONS:
-                name = OTHER_REGIONS
-            number = self._region_numbers.setdefault(name, len(self._region_names))
-            if number == len(self._region_names):
-                self._region_names.append(name)
-        return REGION + 2 * number
+        return REGION + 2 * self._regions.number_of(name)
 
     def add_event(self, kind: str, detail: str) -> None:
         """Note something that happened once."""

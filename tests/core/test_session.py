@@ -256,7 +256,7 @@ def test_memory_peaks_are_per_step_and_the_largest_is_kept(open_session: Any, wa
 
 
 def test_names_of_regions_are_bounded(open_session: Any) -> None:
-    from traintrace.session import MAX_REGIONS, OTHER_REGIONS
+    from traintrace.regions import MAX_REGIONS, OTHER_REGIONS
 
     session = open_session()
     session.journal.write(OPEN)
