@@ -246,7 +246,7 @@ def _input_bound() -> Summary:
                 ],
             },
             "setup": {
-                "strategy": "single_device",
+                "strategy": "single_process",
                 "device": {"kind": "cpu", "name": None, "count": 1},
                 "precision": "32-true",
                 "compiled": False,

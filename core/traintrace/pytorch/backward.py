@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator
 from threading import get_ident
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -11,6 +11,10 @@ from torch import nn
 from traintrace.accounts import BACKWARD
 from traintrace.journal import OWN_WORK_DONE, Journal
 from traintrace.patching import replace_attribute
+from traintrace.pytorch.graphs import outside_graphs
+from traintrace.pytorch.strategy import strategy_of
+
+_WAITS_ALL_ALONG: Final = ("fsdp", "fsdp2", "deepspeed")
 
 
 def trace_backward(journal: Journal) -> Iterator[Callable[[], None]]:
@@ -29,6 +33,7 @@ def _charged(journal: Journal, original: Callable[..., Any]) -> Callable[..., An
     enter, leave = journal.marker(BACKWARD), journal.marker(~BACKWARD)
     is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
 
+    @outside_graphs
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
         if is_compiling() or (get_ident() != journal.owner and is_foreign(get_ident())):
@@ -47,21 +52,24 @@ def mark_own_work(journal: Journal, model: nn.Module) -> Iterator[Callable[[], N
 
     Autograd's engine runs queued callbacks in order, and DDP queues the one that waits for the other
     ranks only when its last bucket is ready. A callback queued from the last parameter therefore runs
-    when this rank's own work is done. Nothing is installed in a process on its own.
+    when this rank's own work is done. Nothing is installed in a process on its own, nor where
+    the model is sharded: there ranks wait for each other all through the backward.
     """
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
         return
-    if distributed.get_world_size() < 2:
+    if distributed.get_world_size() < 2 or strategy_of(model) in _WAITS_ALL_ALONG:
         return
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     engine: Any = getattr(torch.autograd.Variable, "_execution_engine", None)
     if not parameters or not hasattr(engine, "queue_callback"):
         return
     own_work_done = journal.marker(OWN_WORK_DONE)
+    ddp: Any = getattr(model, "_orig_mod", model)
 
     def queue_mark(parameter: torch.Tensor) -> None:
-        if journal.owner != -1:
+        # Under DDP's `no_sync` nobody waits; without the wrapper at hand the wait is marked as nothing.
+        if journal.owner != -1 and getattr(ddp, "require_backward_grad_sync", True):
             engine.queue_callback(own_work_done)
 
     # The last parameter's gradient comes first, so ours is queued before DDP's own callback.

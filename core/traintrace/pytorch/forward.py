@@ -5,6 +5,7 @@ and compiles as before, and a copy of it emits nothing. Inside a graph that is b
 replacement steps aside, which the compiler folds away.
 """
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from threading import get_ident
@@ -16,10 +17,15 @@ from torch import nn
 from traintrace.accounts import FORWARD
 from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
+from traintrace.pytorch.graphs import graphs_exist, outside_graphs
+from traintrace.pytorch.unseen import callable_modules, watch_for_unseen_calls
+from traintrace.session import Session
 
 _INNER_NAMES: Final = ("_orig_mod", "module", "_fsdp_wrapped_module")
+_NEVER: Final = -2
 
 
+@outside_graphs
 def unwrap(model: nn.Module) -> nn.Module:
     """Give the user's own module inside compiled, DDP, DataParallel and FSDP wrappers."""
     seen = 0
@@ -31,6 +37,7 @@ def unwrap(model: nn.Module) -> nn.Module:
     return model
 
 
+@outside_graphs
 def _inner(module: nn.Module) -> nn.Module | None:
     if not isinstance(module, _wrapper_classes()):
         return None
@@ -41,6 +48,7 @@ def _inner(module: nn.Module) -> nn.Module | None:
     return None
 
 
+@outside_graphs
 def _wrapper_classes() -> tuple[type[nn.Module], ...]:
     """Give torch's wrapper classes that are loaded; none is imported for this."""
     found = [nn.DataParallel]
@@ -61,6 +69,7 @@ def trace_forward(
     account: int = FORWARD,
     *,
     passes: Callable[[nn.Module], bool] | None = None,
+    session: Session | None = None,
 ) -> Iterator[Callable[[], None]]:
     """Install what charges calls of `models`; give the functions that undo it.
 
@@ -68,25 +77,48 @@ def trace_forward(
 
     Args:
         journal: Where the calls are written.
-        models: The modules whose calls count, wrapped or not.
+        models: The modules whose calls count, wrapped or not; a list of modules stands for its members.
         account: The account to charge.
         passes: Asked at each call of a model: True if this call is no forward and only passes
             through (a framework may send its whole training step through the model's call).
+        session: Where it is said if training goes on without any call of the models being seen; then
+            the calls of their children count. None leaves it at no calls.
     """
+    models = callable_modules(models)
     inners = [unwrap(model) for model in models]
     calls = _Calls(journal, account, {id(inner) for inner in inners}, passes)
+    if session is not None:
+        yield from watch_for_unseen_calls(
+            session,
+            lambda: calls.open_in != _NEVER,
+            functools.partial(_trace_children, calls, inners),
+        )
     for cls in _wrapper_classes():
-        yield _patch_class(calls, cls, unwrap)
-    if _graphs_exist():
+        yield _patch_class(calls, cls, calls.resolve)
+    if graphs_exist():
         # A graph already compiled through a wrapper would be compiled again.
         inners = [unwrap(model) for model in models if _inner(model) is None]
-    for inner in inners:
-        if type(inner).__module__.partition(".")[0] == "torch":
+    yield from _trace_modules(calls, inners)
+
+
+def _trace_modules(calls: "_Calls", modules: list[nn.Module]) -> Iterator[Callable[[], None]]:
+    """Install what charges the calls of `modules` themselves."""
+    for module in modules:
+        if _is_torchs_own(module):
             # Also the class of other people's blocks: use this one instance's own call slot.
-            yield _patch_slot(calls, inner)
-    own = {type(inner) for inner in inners if type(inner).__module__.partition(".")[0] != "torch"}
-    for cls in own:
+            yield from _trace_slot(calls, module)
+    for cls in {type(module) for module in modules if not _is_torchs_own(module)}:
         yield _patch_class(calls, cls, None)
+
+
+def _trace_children(calls: "_Calls", models: list[nn.Module]) -> Iterator[Callable[[], None]]:
+    """Install what charges the calls of the direct children of `models`."""
+    children = callable_modules(child for model in models for child in model.children())
+    return _trace_modules(calls.of_others(children), children)
+
+
+def _is_torchs_own(module: nn.Module) -> bool:
+    return type(module).__module__.partition(".")[0] == "torch"
 
 
 class _Calls:
@@ -96,9 +128,11 @@ class _Calls:
         identities: `id` of each module whose calls count.
         open_in: The segment in which a call of any of them is open: a model called inside another one
             marks nothing. A segment's end forgets a call whose end was lost to a signal handler.
+            `_NEVER` until the first call.
+        slots: What takes patched call slots off.
     """
 
-    __slots__ = ("enter", "identities", "journal", "leave", "open_in", "passes")
+    __slots__ = ("account", "enter", "identities", "journal", "leave", "open_in", "passes", "slots")
 
     def __init__(
         self,
@@ -108,11 +142,30 @@ class _Calls:
         passes: Callable[[nn.Module], bool] | None,
     ) -> None:
         self.journal = journal
+        self.account = account
         self.identities = identities
         self.passes = passes
-        self.enter, self.leave = journal.marker(account), journal.marker(~account)
-        self.open_in = -1
+        self.enter = outside_graphs(journal.marker(account))
+        self.leave = outside_graphs(journal.marker(~account))
+        self.open_in = _NEVER
+        self.slots: list[Callable[[], None]] = []
 
+    def of_others(self, modules: list[nn.Module]) -> "_Calls":
+        """Give the same for other modules."""
+        return _Calls(self.journal, self.account, {id(module) for module in modules}, None)
+
+    @outside_graphs
+    def resolve(self, wrapper: nn.Module) -> nn.Module:
+        """Give the model inside `wrapper`, which is being called."""
+        model = unwrap(wrapper)
+        if self.slots and len(getattr(wrapper, "device_ids", None) or ()) > 1:
+            # DataParallel's replicas copy the slot and would compute with the original's weights; the
+            # call of the wrapper is what counts.
+            while self.slots:
+                self.slots.pop()()
+        return model
+
+    @outside_graphs
     def counts(self, model: nn.Module) -> bool:
         """Say whether this call of a traced module is to be charged."""
         journal = self.journal
@@ -121,13 +174,6 @@ class _Calls:
         if self.open_in == journal.segments:
             return False
         return self.passes is None or not self.passes(model)
-
-
-def _graphs_exist() -> bool:
-    if "torch._dynamo" not in sys.modules:
-        return False
-    counters: Any = sys.modules["torch._dynamo.utils"].counters
-    return bool(counters["stats"].get("unique_graphs"))
 
 
 def _patch_class(
@@ -154,7 +200,29 @@ def _patch_class(
             calls.open_in = -1
             leave()
 
-    return replace_attribute(cls, "__call__", __call__)
+    return replace_attribute(cls, "__call__", outside_graphs(__call__))
+
+
+def _trace_slot(calls: _Calls, module: nn.Module) -> Iterator[Callable[[], None]]:
+    """Use the call slot of `module`, also after `module.compile()` has put another call there."""
+    patches = [_patch_slot(calls, module)]
+
+    def take_off() -> None:
+        while patches:
+            patches.pop()()
+
+    cls = type(module)
+    original = cls.compile
+
+    @functools.wraps(original)
+    def compile(compiled: nn.Module, *args: Any, **kwargs: Any) -> None:
+        original(compiled, *args, **kwargs)
+        if compiled is module and patches and calls.journal.owner != -1:
+            patches.append(_patch_slot(calls, module))
+
+    calls.slots.append(take_off)
+    yield take_off
+    yield replace_attribute(cls, "compile", compile)
 
 
 def _patch_slot(calls: _Calls, module: nn.Module) -> Callable[[], None]:
@@ -175,4 +243,4 @@ def _patch_slot(calls: _Calls, module: nn.Module) -> Callable[[], None]:
             calls.open_in = -1
             leave()
 
-    return replace_attribute(module, "_compiled_call_impl", call_traced)
+    return replace_attribute(module, "_compiled_call_impl", outside_graphs(call_traced))

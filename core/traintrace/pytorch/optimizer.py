@@ -15,6 +15,7 @@ from torch.optim.optimizer import (
 from traintrace.accounts import OPTIMIZER
 from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
+from traintrace.pytorch.graphs import outside_graphs
 from traintrace.session import Session
 
 
@@ -35,29 +36,34 @@ def trace_optimizers(session: Session, *, charge: bool = True) -> Iterator[Calla
 def _hooks(session: Session, journal: Journal, charge: bool) -> tuple[Callable[..., None], ...]:
     enter, leave = journal.marker(OPTIMIZER), journal.marker(~OPTIMIZER)
     is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
+    # Of a compiled step the first hook may be in the graph and the second not.
+    entered: list[None] = []
 
     def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if not charge or is_compiling():
             return
         if get_ident() == journal.owner or not is_foreign(get_ident()):
+            entered.append(None)
             enter()
 
     def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if is_compiling() or get_ident() != journal.owner:
             return
-        if charge:
+        if entered:
+            entered.pop()
             leave()
         capture = session.capture
         capture.updated = session.update_seen = True
         capture.update_skipped = False
 
-    return before, after
+    return outside_graphs(before), outside_graphs(after)
 
 
 def _watch_scaler(session: Session, journal: Journal) -> Callable[[], None]:
     """A gradient scaler that found infinities attempts an update and makes no optimizer step."""
     original = torch.amp.GradScaler.step
 
+    @outside_graphs
     @functools.wraps(original)
     def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         if get_ident() != journal.owner:
@@ -77,12 +83,13 @@ def _watch_scaler(session: Session, journal: Journal) -> Callable[[], None]:
 
 
 def trace_foreign_optimizer(session: Session, optimizer: Any) -> Iterator[Callable[[], None]]:
-    """Charge `optimizer.step` of an object that does not derive from torch's optimizer."""
-    if isinstance(optimizer, Optimizer) or not callable(getattr(optimizer, "step", None)):
+    """Charge `optimizer.step` of an object at whose steps torch runs no hooks."""
+    if _is_hooked(optimizer) or not callable(getattr(optimizer, "step", None)):
         return
     journal, original = session.journal, optimizer.step
     enter, leave = journal.marker(OPTIMIZER), journal.marker(~OPTIMIZER)
 
+    @outside_graphs
     @functools.wraps(original)
     def step(*args: Any, **kwargs: Any) -> Any:
         if journal.is_foreign(get_ident()):
@@ -95,3 +102,16 @@ def trace_foreign_optimizer(session: Session, optimizer: Any) -> Iterator[Callab
             session.capture.updated = session.update_seen = True
 
     yield replace_attribute(optimizer, "step", step)
+
+
+def _is_hooked(optimizer: Any) -> bool:
+    """Say whether torch runs hooks at the steps of `optimizer`, or of the one that it wraps.
+
+    One that derives from torch's but never called its `__init__` has none. A wrapper's own step may
+    do nothing (accelerate's, while it accumulates): only the wrapped one's is an update.
+    """
+    for _ in range(4):  # wrappers nest a few deep at most
+        if isinstance(optimizer, Optimizer) and getattr(type(optimizer).step, "hooked", False):
+            return True
+        optimizer = getattr(optimizer, "optimizer", None)
+    return False

@@ -1,16 +1,16 @@
 """Describe what trains: model, device, strategy and loader, for the report's set-up line."""
 
-import os
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from traintrace import facts
 from traintrace.pytorch.forward import unwrap
+from traintrace.pytorch.strategy import strategy_of
 from traintrace.samplers import cpu_count
 
 
@@ -23,7 +23,7 @@ def describe_model(model: nn.Module | None) -> facts.Setup:
     device = parameters[0].device if parameters else torch.device("cpu")
     return replace(
         setup,
-        strategy=_strategy(model),
+        strategy=strategy_of(model),
         device_kind=device.type,
         device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         device_count=1,
@@ -41,25 +41,6 @@ def _count(parameters: list[nn.Parameter]) -> int | None:
     return sum(parameter.numel() for parameter in parameters)
 
 
-def _strategy(model: nn.Module) -> str:
-    names = {
-        "DistributedDataParallel": "ddp",
-        "FullyShardedDataParallel": "fsdp",
-        "DataParallel": "dp",
-    }
-    for module in (model, getattr(model, "_orig_mod", model), unwrap(model)):
-        found = names.get(type(module).__name__)
-        if found is not None:
-            return found
-        if type(module).__name__.startswith("FSDP"):
-            return "fsdp"
-    distributed = torch.distributed
-    many = distributed.is_available() and distributed.is_initialized()
-    many = many and distributed.get_world_size() > 1
-    many = many or int(os.environ.get("WORLD_SIZE", "1") or 1) > 1
-    return "distributed_unknown" if many else "single_process"
-
-
 def describe_loader(loader: Any) -> tuple[facts.LoaderSetup, int | None]:
     """Give the loader's configuration and its batch size; None where it is not a DataLoader."""
     if not isinstance(loader, DataLoader):
@@ -73,3 +54,33 @@ def describe_loader(loader: Any) -> tuple[facts.LoaderSetup, int | None]:
         ),
         loader.batch_size,
     )
+
+
+def describe_iterator(setup: facts.Setup, iterator: Any) -> facts.Setup:
+    """Add what the iterator of a torch DataLoader tells about its loader, which may not be at hand."""
+    sampler = getattr(iterator, "_index_sampler", None)
+    loader = facts.LoaderSetup(
+        workers=getattr(iterator, "_num_workers", None),
+        prefetch_factor=getattr(iterator, "_prefetch_factor", None),
+        pin_memory=getattr(iterator, "_pin_memory", None),
+        persistent=getattr(iterator, "_persistent_workers", None),
+    )
+    return replace(setup, loader=loader, batch_size=getattr(sampler, "batch_size", None))
+
+
+def known_length(batches: Any) -> int | None:
+    """Give the number of batches in one pass, where asking for it changes nothing.
+
+    Returns:
+        The length of a list, a tuple, or a DataLoader whose samplers are torch's own; else None. The
+        `__len__` of anything else is the user's code, which may draw random numbers, and torch warns
+        after the length of an iterable dataset was asked for.
+    """
+    if type(batches) in (list, tuple):
+        return len(batches)
+    if not isinstance(batches, DataLoader) or isinstance(batches.dataset, IterableDataset):
+        return None
+    for sampler in (batches.sampler, batches.batch_sampler):
+        if sampler is not None and not type(sampler).__module__.startswith("torch.utils.data."):
+            return None
+    return len(batches)

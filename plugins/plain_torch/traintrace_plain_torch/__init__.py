@@ -2,5 +2,6 @@
 
 from traintrace import log, region
 from traintrace_plain_torch.loop import Tracer, trace
+from traintrace_plain_torch.steptracing import trace_step
 
-__all__ = ["Tracer", "log", "region", "trace"]
+__all__ = ["Tracer", "log", "region", "trace", "trace_step"]

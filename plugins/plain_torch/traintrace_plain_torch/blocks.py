@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from traintrace.journal import OPEN
-from traintrace.pytorch.batches import LoopState
+from traintrace.pytorch.passes import LoopState
 from traintrace.session import Session
 
 # Give up waiting for an update after this many `step()` blocks without one in the whole run: longer
@@ -35,12 +35,17 @@ class StepBlock:
     )
 
     def __init__(
-        self, session: Session, loop: LoopState, model: nn.Module | None, optimizer: Any
+        self,
+        session: Session,
+        loop: LoopState,
+        model: nn.Module | None,
+        optimizer: Any,
+        awaits_update: bool,
     ) -> None:
         self._session = session
         self._journal = session.journal
         self._loop = loop
-        self._awaits_update = optimizer is not None
+        self._awaits_update = awaits_update
         self._patience = PATIENCE_BLOCKS
         self._open = session.journal.marker(OPEN)
         # An update inside a compiled function runs no hook, but it does change the parameters.

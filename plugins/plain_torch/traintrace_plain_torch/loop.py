@@ -1,17 +1,15 @@
 """`trace`: the context manager around a hand-written training loop, and what it offers inside.
 
-with trace(model, optimizer) as tracer:
-    for batch in tracer.batches(loader):
-        with tracer.step():
-            loss = model(batch).mean()
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
+with trace(model, optimizer):
+    for batch in loader:
+        loss = model(batch).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -19,26 +17,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import nn
 
-from traintrace import accounts, log, region
 from traintrace.faults import FaultReporter
-from traintrace.journal import SWITCH
 from traintrace.options import LevelOption, TraceOptions
-from traintrace.pytorch.batches import LoopState, trace_batches
+from traintrace.pytorch.batches import trace_batches
+from traintrace.pytorch.passes import LoopState
 from traintrace.pytorch.setup import describe_loader
 from traintrace.registry import REGISTRY
-from traintrace.session import Session, status_of
-from traintrace_plain_torch.blocks import Charged, StepBlock
-from traintrace_plain_torch.seams import open_session
+from traintrace.session import status_of
+from traintrace_plain_torch.blocks import StepBlock
+from traintrace_plain_torch.marks import MARKS, Marks
+from traintrace_plain_torch.notebook import forgotten_tracers
+from traintrace_plain_torch.seams import follow_model, open_session
+from traintrace_plain_torch.silence import why_there_are_no_steps
 
 if TYPE_CHECKING:
     from traintrace_reporting import Summary
 
 Batch = TypeVar("Batch")
-_MARKS: Mapping[str, int] = {
-    phase: SWITCH + accounts.number_of(phase)
-    for phase in (*accounts.PHASES, "clip", "communication", "other")
-}
-_NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 def trace(
@@ -82,45 +77,78 @@ def trace(
         step_memory=step_memory,
         print_report=print_report,
     )
-    return Tracer(model, optimizer, options)
+    return Tracer(model, optimizer, options, awaits_update=optimizer is not None)
 
 
-class Tracer:
-    """Traces one span of a hand-written loop. Where tracing is off, everything passes through."""
+class Tracer(Marks):
+    """Traces one span of a hand-written loop. Where tracing is off, everything passes through.
 
-    def __init__(self, model: nn.Module | None, optimizer: Any, options: TraceOptions) -> None:
-        self._model = model
+    Attributes:
+        is_manual: True if the span was begun by `start()`, which no `with` block is sure to end.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | None,
+        optimizer: Any,
+        options: TraceOptions,
+        *,
+        awaits_update: bool,
+    ) -> None:
+        self._models = [] if model is None else [model]
         self._optimizer = optimizer
         self._options = options
-        self._session: Session | None = None
+        self._awaits_update = awaits_update
         self._step: StepBlock | None = None
-        self._loop = LoopState()
+        super().__init__()
+        self.is_manual = False
 
     # -- the span --------------------------------------------------------------------------------
 
     def start(self) -> "Tracer":
-        """Begin the span; what `with trace(...)` does on entry. After `close` it begins a new run."""
-        if not self._options.enabled or self._is_active:
-            return self
+        """Begin the span; `close` ends it, and after that it begins a new run.
+
+        In a notebook a span that `start` began may be left open by a cell that raised: the next
+        `start` ends it as interrupted and begins a new run.
+        """
+        if self._begin():
+            self.is_manual = True
+        return self
+
+    def _begin(self) -> bool:
+        """Begin the span and say so; False if tracing is off or a span is open."""
+        if not self._options.enabled:
+            return False
+        for tracer in forgotten_tracers(self):
+            tracer.interrupt()
+        if self.is_active:
+            return False
         faults = FaultReporter(REGISTRY.raise_faults)
         if REGISTRY.current() is not None:
             faults.warn("a trace is active on this thread already; the inner one records nothing")
-            return self
+            return False
         with faults.guard("the whole trace"):
-            session = open_session(self._model, self._optimizer, self._options)
-            session.close_at_exit = self.close
-            self._loop = LoopState()
-            block = StepBlock(session, self._loop, self._model, self._optimizer)
-            self._step = block
-            # Bound to this session, and one call instead of two: marks are what a user pays most for.
-            self.mark = session.journal.named_marker(_MARKS)  # type: ignore[assignment, method-assign]
-            # The same for `step`: the block is one object, handed out again without a call of ours.
-            self.step = itertools.repeat(block).__next__  # type: ignore[method-assign]
-            self._session = session
-        return self
+            self._open()
+        return self.is_active
+
+    def _open(self) -> None:
+        loop = self._loop = LoopState()
+        del self._models[1:]  # others join when the loop comes to them
+        model = self._models[0] if self._models else None
+        session = open_session(model, self._optimizer, self._options, loop)
+        session.close_at_exit, session.tracer = self.close, self
+        block = StepBlock(session, loop, model, self._optimizer, self._awaits_update)
+        self._step = block
+        # Bound to this session, and one call instead of two: marks are what a user pays most for.
+        self.mark = session.journal.named_marker(MARKS)  # type: ignore[assignment, method-assign]
+        # The same for `step`: the block is one object, handed out again without a call of ours.
+        self.step = itertools.repeat(block).__next__  # type: ignore[method-assign]
+        self.is_manual = False
+        self._session = session
 
     @property
-    def _is_active(self) -> bool:
+    def is_active(self) -> bool:
+        """Say whether a span was begun and not closed, be it recorded to its end or not."""
         return self._session is not None and not self._session.finished
 
     def close(self, error: BaseException | None = None) -> None:
@@ -133,23 +161,38 @@ class Tracer:
             if error is None and capture.updated and capture.micro_batches:
                 capture.complete()
             if not session.steps and error is None:
-                self._say_why_there_are_no_steps(session)
+                session.faults.warn(why_there_are_no_steps(session, self._step, self._loop))
             session.finish(status_of(error), error)
 
-    def _say_why_there_are_no_steps(self, session: Session) -> None:
-        if self._step is not None and self._step.is_used:
+    @property
+    def is_closed(self) -> bool:
+        """Say whether a span was begun and has ended."""
+        return self._session is not None and self._session.finished
+
+    def interrupt(self) -> None:
+        """End a span that was left open, and say so once."""
+        session = self._session
+        if session is not None and not session.finished:
             session.faults.warn(
-                "no step was completed: no optimizer step was seen in any step() block; "
-                "give trace() the optimizer that is stepped, or none"
+                "the span before was still open; it was ended as interrupted, and a new one records"
             )
-        elif not self._loop.has_loader:
-            session.faults.warn(
-                "no step was seen: request batches through tracer.batches(loader), or put step() "
-                "around each step"
-            )
+            session.finish("interrupted")
+
+    def follow(self, model: nn.Module) -> None:
+        """Charge the calls of `model` to `forward` as well, if that is not done already."""
+        session = self._session
+        if session is None or not session.recording:
+            return
+        for known in self._models:
+            if known is model:
+                return
+        self._models.append(model)
+        with session.faults.guard("the forward of another model"):
+            follow_model(session, model)
 
     def __enter__(self) -> "Tracer":
-        return self.start()
+        self._begin()
+        return self
 
     def __exit__(
         self,
@@ -175,60 +218,6 @@ class Tracer:
             loader_setup, batch_size = describe_loader(loader)
             session.setup = replace(session.setup, loader=loader_setup, batch_size=batch_size)
         return trace_batches(loader, session, self._loop)
-
-    def step(self) -> AbstractContextManager[None]:
-        """Mark one step (or one micro-batch of it); it ends at the block's exit if there was an update."""
-        return _NOTHING
-
-    def mark(self, phase: str) -> None:
-        """Charge the time from now on to `phase`, until the next mark or the step's end.
-
-        The cheapest form of explicit marks: one call per boundary.
-
-        Raises:
-            KeyError: No phase has that name.
-        """
-        if phase not in _MARKS:
-            raise KeyError(phase)
-
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        """Charge the time inside the `with` block to the phase called `name`.
-
-        Raises:
-            KeyError: No account has that name.
-        """
-        session = self._session
-        if session is None or not session.recording:
-            return _NOTHING
-        return Charged(session, accounts.number_of(name), self._loop)
-
-    def evaluating(self) -> AbstractContextManager[None]:
-        """Mark an evaluation: nothing inside the block is training time."""
-        return self._outside_training(accounts.EVALUATION)
-
-    def checkpointing(self) -> AbstractContextManager[None]:
-        """Mark the writing of a checkpoint."""
-        return self._outside_training(accounts.CHECKPOINT)
-
-    def _outside_training(self, account: int) -> AbstractContextManager[None]:
-        session = self._session
-        if session is None or not session.recording:
-            return _NOTHING
-        return Charged(session, account, self._loop, pauses=True)
-
-    def region(self, name: str) -> AbstractContextManager[None]:
-        """Charge the time inside the `with` block to a region called `name`."""
-        return region(name)
-
-    def log(self, **values: object) -> None:
-        """Log numbers at the step that is open, e.g. `log(loss=loss)`."""
-        log(**values)
-
-    def count(self, samples: int | None = None, tokens: int | None = None) -> None:
-        """Add to the sizes of the step that is open, where batches do not tell them."""
-        session = self._session
-        if session is not None and session.recording:
-            session.capture.count(samples, tokens)
 
     # -- reading ---------------------------------------------------------------------------------
 

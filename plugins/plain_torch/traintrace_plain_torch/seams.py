@@ -1,6 +1,6 @@
 """Which torch call is which boundary in a hand-written loop; installed once and undone at the end."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -11,8 +11,10 @@ from traintrace.pytorch.agreement import agree_on_run, identity_of_process
 from traintrace.pytorch.backward import mark_own_work, trace_backward
 from traintrace.pytorch.events import device_clock
 from traintrace.pytorch.forward import trace_forward
+from traintrace.pytorch.loaders import trace_loaders
 from traintrace.pytorch.memory import memory_reader
 from traintrace.pytorch.optimizer import trace_foreign_optimizer, trace_optimizers
+from traintrace.pytorch.passes import LoopState
 from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.setup import describe_model
 from traintrace.pytorch.transfers import trace_transfers
@@ -20,11 +22,26 @@ from traintrace.runfolder import Run
 from traintrace.runstart import TOOL_VERSION
 from traintrace.session import Session
 
+if TYPE_CHECKING:
+    from traintrace_plain_torch.loop import Tracer
 
-def open_session(model: nn.Module | None, optimizer: Any, options: TraceOptions) -> Session:
+
+class LoopSession(Session):
+    """The session of a hand-written loop.
+
+    Attributes:
+        tracer: What the loop has in its hands; None until the span was handed to it.
+    """
+
+    tracer: "Tracer | None" = None
+
+
+def open_session(
+    model: nn.Module | None, optimizer: Any, options: TraceOptions, loop: LoopState
+) -> LoopSession:
     """Open a session for a hand-written loop: hooks in place, and the span just begun."""
     clock, no_clock = device_clock()
-    session = Session(
+    session = LoopSession(
         options,
         PluginIdentity("plain_torch", TOOL_VERSION, "torch", torch.__version__),
         Ports(
@@ -42,8 +59,7 @@ def open_session(model: nn.Module | None, optimizer: Any, options: TraceOptions)
             session.setup = describe_model(model)
         if no_clock is not None:
             session.unmeasured["device_clock"] = no_clock
-        session.unmeasured["input_wait"] = "batches were not requested through tracer.batches(...)"
-        _install(session, model, optimizer)
+        _install(session, model, optimizer, loop)
         session.begin()
     except BaseException:
         session.discard()
@@ -51,11 +67,13 @@ def open_session(model: nn.Module | None, optimizer: Any, options: TraceOptions)
     return session
 
 
-def _install(session: Session, model: nn.Module | None, optimizer: Any) -> None:
+def _install(session: Session, model: nn.Module | None, optimizer: Any, loop: LoopState) -> None:
     """Install the table: torch call -> account.
 
     | torch call                          | account                                  |
     |-------------------------------------|------------------------------------------|
+    | next() of a DataLoader's iterator   | input_wait, if it asks for training data |
+    | iter(DataLoader)                    | epoch_boundary, likewise                 |
     | model(...)                          | forward                                  |
     | loss.backward(), autograd.grad      | backward (gradient_sync after own work)  |
     | optimizer.step()                    | optimizer, and an update was attempted   |
@@ -63,9 +81,16 @@ def _install(session: Session, model: nn.Module | None, optimizer: Any) -> None:
     | tensor.to(device), tensor.cuda()    | h2d                                      |
     """
     if model is None and optimizer is None:
-        return  # nothing to follow: the user marks phases and steps
+        # Nothing to follow: the user marks phases and steps, and names the loader.
+        session.unmeasured["input_wait"] = (
+            "batches were not requested through tracer.batches(loader)"
+        )
+        return
     phases = session.level != "step"
-    hooks = [trace_optimizers(session, charge=phases)]
+    hooks = [
+        trace_loaders(session, loop, model, optimizer),
+        trace_optimizers(session, charge=phases),
+    ]
     if not phases:
         for name in ("h2d", "forward", "backward", "optimizer"):
             session.unmeasured[name] = 'the trace level is "step"'
@@ -73,6 +98,16 @@ def _install(session: Session, model: nn.Module | None, optimizer: Any) -> None:
         hooks += [trace_foreign_optimizer(session, optimizer), trace_backward(session.journal)]
         hooks += _forward_hooks(session, model)
         hooks += _transfer_hooks(session)
+    _keep(session, hooks)
+
+
+def follow_model(session: Session, model: nn.Module) -> None:
+    """Charge the calls of one more model to `forward`, from now to the end of the span."""
+    if session.level != "step":
+        _keep(session, _forward_hooks(session, model))
+
+
+def _keep(session: Session, hooks: list[Any]) -> None:
     for installed in hooks:
         for undo in installed:
             session.undo.callback(undo)
@@ -85,7 +120,10 @@ def _forward_hooks(session: Session, model: nn.Module | None) -> list[Any]:
     if isinstance(model, torch.jit.ScriptModule):
         session.unmeasured["forward"] = "the calls of a ScriptModule cannot be seen"
         return []
-    return [trace_forward(session.journal, [model]), mark_own_work(session.journal, model)]
+    return [
+        trace_forward(session.journal, [model], session=session),
+        mark_own_work(session.journal, model),
+    ]
 
 
 def _transfer_hooks(session: Session) -> list[Any]:

@@ -5,7 +5,8 @@ import itertools
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import cloudpickle  # type: ignore[import-untyped]
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from traintrace import TraintraceWarning, facts, open_run
 from traintrace.ports import Ports
@@ -358,8 +359,14 @@ class _Interrupted(BaseException):
     pass
 
 
+class _Endless(IterableDataset[torch.Tensor]):
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return itertools.repeat(torch.ones(2, 4))
+
+
+@pytest.mark.parametrize("form", ["named", "untouched"])
 def test_an_exception_from_a_signal_at_any_line_of_ours_costs_at_most_its_own_step(
-    make: Any,
+    make: Any, form: str
 ) -> None:
     """Raise at the n-th line that the tracer runs in step n, as Ctrl-C may, and go on training."""
     tracer, model, optimizer = make()
@@ -380,14 +387,15 @@ def test_an_exception_from_a_signal_at_any_line_of_ours_costs_at_most_its_own_st
 
     def step(batches: Any) -> None:
         batch = next(batches)
-        with tracer.step():
+        with tracer.step() if form == "named" else nullcontext():
             model(batch).mean().backward()
             optimizer.step()
             optimizer.zero_grad()
 
     interrupted = clean = 0
     with tracer:
-        batches = iter(tracer.batches(itertools.repeat(torch.ones(2, 4))))
+        loader: Any = DataLoader(_Endless(), batch_size=None)
+        batches = iter(tracer.batches(loader) if form == "named" else loader)
         step(batches)
         for line in range(1, 400):
             countdown[0] = line
@@ -406,7 +414,9 @@ def test_an_exception_from_a_signal_at_any_line_of_ours_costs_at_most_its_own_st
             step(batches)
     rank = rank_of(tracer, "micro_batches", "forward_calls", "backward_calls", "optimizer_calls")
     assert interrupted > 40
-    assert 31 + clean <= rank.totals.steps <= 31 + clean + interrupted
+    # Without blocks a request ends the step before, which an interrupt of that request may cost.
+    sure = 30 + clean + (form == "named")
+    assert sure <= rank.totals.steps <= sure + 1 + interrupted
     for name in ("micro_batches", "forward_calls", "backward_calls", "optimizer_calls"):
         assert rank.columns[name][-30:] == [1] * 30, name
 

@@ -1,0 +1,191 @@
+"""One pass over the batches of a loader: its requests are `input_wait`, its batches are counted.
+
+Shared by the wrapper that a loop asks for (`traintrace.pytorch.batches`) and by what sees torch's own
+loaders in an untouched loop (`traintrace.pytorch.loaders`).
+"""
+
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+from traintrace.accounts import INPUT_WAIT
+from traintrace.facts import EPOCH_FIRST, PARTIAL_GROUP
+from traintrace.journal import EXHAUSTED
+from traintrace.pytorch.sizes import SizeReader
+from traintrace.session import Session
+
+Batch = TypeVar("Batch")
+Source = TypeVar("Source")
+
+
+class LoopState:
+    """What the loaders of one loop share with the rest of its tracer.
+
+    Attributes:
+        epoch: 0-based; one begins where iteration starts after a batch, so that loaders iterated side
+            by side share an epoch.
+        has_batch: True once the epoch has had a batch.
+        has_loader: True once a training loader was seen; its batches then count the micro-batches.
+        inside_step: True inside a `step()` block, which ends the step itself.
+        paused: Depth of blocks whose batches are no training data.
+        explicit: True once the loop named its training loader; then no other loader is looked at.
+        fetching: True while a batch is being fetched: a loader read inside is part of that fetch.
+        largest_group: Most micro-batches that one step had so far.
+    """
+
+    __slots__ = (
+        "epoch",
+        "explicit",
+        "fetching",
+        "has_batch",
+        "has_loader",
+        "inside_step",
+        "largest_group",
+        "paused",
+    )
+
+    def __init__(self) -> None:
+        self.epoch = self.paused = self.largest_group = 0
+        self.has_batch = self.has_loader = self.inside_step = False
+        self.explicit = self.fetching = False
+
+    def begin_epoch(self) -> None:
+        """Note that the iteration of a loader starts."""
+        self.epoch += self.has_batch
+        self.has_batch = False
+
+
+def end_updated_step(session: Session, loop: LoopState) -> None:
+    """End the step that has had its update, unless a `step()` block will do that."""
+    if session.capture.updated and not loop.inside_step:
+        session.capture.complete()
+
+
+class Pass:
+    """One pass; several may feed one step, and the first to do so counts its micro-batches.
+
+    A step is flagged `partial_group` where the length of the pass is known, the pass ended inside the
+    step's group, and an earlier group was larger. Otherwise nothing is claimed: the usual size of a
+    group is in the loop's own code, and a group that the next epoch carries on is no partial one.
+
+    It holds no reference to the iterator, which ends when the loop lets go of it.
+
+    Attributes:
+        is_exhausted: True once a request ended in StopIteration.
+    """
+
+    __slots__ = (
+        "_enter",
+        "_exhausted",
+        "_first",
+        "_iterator",
+        "_leave",
+        "_left",
+        "_loop",
+        "_now",
+        "_plain",
+        "_session",
+        "_sizes",
+        "_stacked",
+        "is_exhausted",
+    )
+
+    def __init__(
+        self, session: Session, loop: LoopState, sizes: SizeReader, length: int | None = None
+    ) -> None:
+        """Begin a pass.
+
+        Args:
+            session: Where it is written.
+            loop: What it shares with the other passes of the loop.
+            sizes: Reads the sizes of its batches.
+            length: Number of its batches, None if it is not known.
+        """
+        journal = session.journal
+        self._session = session
+        self._loop = loop
+        self._sizes = sizes
+        self._stacked: type | None = None  # the type of batches that hold one tensor per field
+        self._first = True
+        self._left = length or 0  # counts down; one that starts at 0 never comes back to it
+        self._iterator: weakref.ref[Any] | None = None
+        self.is_exhausted = False
+        self._now, self._plain = journal.now, journal.plain
+        self._enter = journal.marker(INPUT_WAIT)
+        self._leave = journal.marker(~INPUT_WAIT)
+        self._exhausted = journal.marker(EXHAUSTED)
+        before = session.capture.source
+        if isinstance(before, Pass) and before.is_over:
+            session.capture.source = None  # the group goes on in this pass
+
+    def follow(self, iterator: Any, when_gone: Callable[[Any], None] | None = None) -> None:
+        """Take the end of `iterator` as the end of the pass."""
+        self._iterator = weakref.ref(iterator, when_gone)
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether no more batches can come: it was exhausted, or the loop let go of it."""
+        return self.is_exhausted or (self._iterator is not None and self._iterator() is None)
+
+    def request(self, fetch: Callable[[Source], Batch], source: Source) -> Batch:
+        """Fetch a batch from `source`; on the training thread only."""
+        loop, session = self._loop, self._session
+        capture = session.capture
+        if capture.updated and not loop.inside_step:
+            capture.complete()
+            capture = session.capture
+        if not capture.micro_batches and session.open_memory is not None:
+            session.open_memory()
+        plain, now = self._plain, self._now
+        try:
+            loop.fetching = True
+            self._enter()
+            batch = fetch(source)
+        except StopIteration:
+            self._exhausted()
+            self.is_exhausted = True
+            raise
+        finally:
+            if plain is None:
+                self._leave()
+            else:
+                plain((now(), ~INPUT_WAIT))
+            loop.fetching = False
+        self._count(batch)
+        return batch
+
+    def _count(self, batch: Any) -> None:
+        capture, loop = self._session.capture, self._loop
+        if capture.ended:
+            capture = self._session.current_capture()
+        if capture.source is None:
+            capture.source = self
+        elif capture.source is not self:
+            return  # a second loader beside the first: its batch goes into the same micro-batch
+        group = capture.micro_batches = capture.micro_batches + 1
+        capture.epoch = loop.epoch
+        if self._first:
+            self._first = False
+            loop.has_batch = True
+            capture.flags = capture.flags & ~PARTIAL_GROUP | EPOCH_FIRST
+        self._left -= 1
+        if group > loop.largest_group:
+            loop.largest_group = group
+        elif not self._left and group < loop.largest_group:
+            capture.flags |= PARTIAL_GROUP
+        try:
+            kind: type = type(batch)
+            field: Any = batch
+            if kind is self._stacked and batch:
+                field = field[0]
+            shape = field.shape if type(field) is torch.Tensor else None
+            if shape:  # the usual case, without another call
+                capture.samples = shape[0] + (capture.samples or 0)
+            else:
+                capture.count(*self._sizes.read(batch))
+                if self._sizes.is_stacked and kind in (list, tuple):
+                    self._stacked = kind
+        except Exception as error:  # noqa: BLE001 - an odd batch type costs its own size, no more
+            self._session.faults.fault(error, "the size of a batch")

@@ -1,0 +1,106 @@
+"""Defects of the product that the T cases must find."""
+
+from tests.cases.breaking import Break
+
+_FORWARD = "core/traintrace/pytorch/forward.py"
+_INSTALL = "    models = callable_modules(models)\n"
+_HOOKED = _INSTALL + "    for module in {0}:\n        module.register_{1}hook(lambda *_: None)\n"
+
+BREAKS = (
+    Break(  # what the device was busy with is taken for idleness
+        ("t01",),
+        "analysis/traintrace_analysis/rules/shares.py",
+        "    return min(1.0, max(0.0, step - busy) / wait)",
+        "    return 1.0",
+    ),
+    Break(  # `loss.backward()` is not seen
+        ("t02",),
+        "core/traintrace/pytorch/backward.py",
+        'for name in ("backward", "grad"):',
+        'for name in ("grad",):',
+    ),
+    Break(  # backward hooks on the user's modules
+        ("t03",),
+        _FORWARD,
+        _INSTALL,
+        _HOOKED.format("(m for model in models for m in model.modules())", "full_backward_"),
+    ),
+    Break(  # direct calls are never given up on
+        ("t04",),
+        "core/traintrace/pytorch/unseen.py",
+        "PATIENCE_STEPS: Final = 3",
+        "PATIENCE_STEPS: Final = 10**9",
+    ),
+    Break(  # the tracer's marks are compiled into the user's graph
+        ("t07",),
+        _FORWARD,
+        "        if is_compiling():\n            return call(*args, **kwargs)\n        model =",
+        "        model =",
+    ),
+    Break(  # creating iterators is no account of its own
+        ("t10",),
+        "core/traintrace/ledger.py",
+        "        if account in _NEEDS_STEP and not self._is_open:",
+        "        if account in (*_NEEDS_STEP, EPOCH_BOUNDARY) and not self._is_open:",
+    ),
+    Break(  # requests for batches are not marked
+        ("t11", "t17"),
+        "core/traintrace/pytorch/passes.py",
+        "        self._enter = journal.marker(INPUT_WAIT)",
+        "        self._enter = lambda: None",
+    ),
+    Break(  # one kind of memory under the name of another
+        ("t13",),
+        "core/traintrace/rows.py",
+        "peak_reserved_bytes=capture.peak_reserved_bytes",
+        "peak_reserved_bytes=capture.peak_allocated_bytes",
+    ),
+    Break(  # an attempt counts as an update
+        ("t14",),
+        "core/traintrace/pytorch/optimizer.py",
+        "capture.update_skipped = not capture.updated or bool(skipped_before)",
+        "capture.update_skipped = False",
+    ),
+    Break(  # a hook that does not pickle, on the user's model
+        ("t15",),
+        _FORWARD,
+        _INSTALL,
+        _HOOKED.format("models", "forward_"),
+    ),
+    Break(  # a list of networks is a model that nobody calls
+        ("t16",),
+        _FORWARD,
+        _INSTALL,
+        "    models = list(models)\n",
+    ),
+    Break(  # rows are written on the training thread
+        ("t18",),
+        "core/traintrace/session.py",
+        "        self.journal.cut(capture)\n",
+        "        self.journal.cut(capture)\n        self._drain.flush()\n",
+    ),
+    Break(  # a few steps are judged like many
+        ("t19",),
+        "analysis/traintrace_analysis/verdict.py",
+        '            "TOO_FEW_STEPS",',
+        '            "BALANCED",',
+    ),
+    Break(  # the cost of tracing is not told
+        ("t20",),
+        "reporting/traintrace_reporting/tracer_cost.py",
+        "    if marks is not None:",
+        "    if marks is None:",
+    ),
+    Break(  # a region of the user's is lost in the rest of the step
+        ("t24",),
+        "core/traintrace/ledger.py",
+        "self._push(_Entry(code, self._admitted(USER)))",
+        "self._push(_Entry(code, self._admitted(OTHER)))",
+    ),
+    Break(  # durations from a clock that can be set
+        ("t25",),
+        "core/traintrace/session.py",
+        "        now: Clock = time.perf_counter_ns,",
+        "        now: Clock = lambda: time.time_ns(),",
+    ),
+)
