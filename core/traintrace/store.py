@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from traintrace import accounts, facts
 from traintrace.rows import BookedStep
-from traintrace.schema import COUNTERS, DEVICE_COLUMNS, SCHEMA_VERSION, STEP_COLUMNS, TABLES
+from traintrace.schema import COUNTERS, SCHEMA_VERSION, STEP_COLUMNS, TABLES
 
 _LAST_CHECKPOINT_MS: Final = 500
 
@@ -139,8 +139,13 @@ class RankWriter:
         self._connection.close()
 
 
+# A phase that the host did not see in a step has no device time either: absent, and not zero.
 _UPDATE_DEVICE: Final = (
-    f"UPDATE steps SET {', '.join(f'{column} = ?' for column in DEVICE_COLUMNS)} WHERE step = ?"
+    "UPDATE steps SET "
+    + ", ".join(
+        f"{n}_device_ns = CASE WHEN {n}_ns IS NULL THEN NULL ELSE ? END" for n in accounts.PHASES
+    )
+    + " WHERE step = ?"
 )
 
 

@@ -3,15 +3,23 @@
     host     launch(4 ms) returns at once        record -> an event at the end of the queue
     device   |---- 4 ms ----|-- 2 ms --|         reached when the clock has passed that moment
 
+The clock may be a `FakeClock`, or the machine's own: then a real training loop, with `launch` in place of
+its work, runs far ahead of the device, and the times that a tracer reads must equal what was launched.
+
 Events can be made slow, failing or never to resolve. Waiting is impossible: there is no method for it.
 """
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from traintrace.testing.clock import FakeClock
 
 Behaviour = Literal["good", "fails", "never"]
+# On the machine's clock a launch keeps the host for as long as launching a kernel does. A tracer may take
+# boundaries that are closer together for one: nothing can have been launched between them.
+LAUNCH_NS: Final = 6_000
 
 
 @dataclass(slots=True)
@@ -31,21 +39,27 @@ class SimulatedEvent:
 class SimulatedDevice:
     """A device clock for tests; see `traintrace.clock.DeviceClock`.
 
+    Args:
+        clock: The host's clock [ns].
+        events: Size of the pool.
+
     Attributes:
         next_behaviour: What the events taken from now on do.
         next_late_ns: How late the host learns of the events taken from now on.
         queries: How often an event was asked for.
+        ran_dry: How often an event or a launch found the queue empty after the first launch.
     """
 
     name = "simulated"
 
-    def __init__(self, clock: FakeClock, events: int = 64) -> None:
+    def __init__(self, clock: Callable[[], int] = time.perf_counter_ns, events: int = 64) -> None:
         self._clock = clock
         self._pool = [SimulatedEvent() for _ in range(events)]
+        self._pooled = {id(event) for event in self._pool}
         self._busy_until = 0
         self.next_behaviour: Behaviour = "good"
         self.next_late_ns = 0
-        self.queries = 0
+        self.queries = self.ran_dry = 0
 
     @property
     def pooled(self) -> int:
@@ -53,26 +67,46 @@ class SimulatedDevice:
         return len(self._pool)
 
     def launch(self, duration_ns: int) -> None:
-        """Queue work; the host goes on at once."""
-        self._busy_until = max(self._clock(), self._busy_until) + duration_ns
+        """Queue work; the host goes on at once, or after `LAUNCH_NS` on the machine's own clock."""
+        now = self._clock()
+        self._busy_until = self._queue_end(now) + duration_ns
+        while not isinstance(self._clock, FakeClock) and self._clock() < now + LAUNCH_NS:
+            pass
+
+    def _queue_end(self, now: int) -> int:
+        self.ran_dry += 0 < self._busy_until < now
+        return max(now, self._busy_until)
+
+    @property
+    def backlog_ns(self) -> int:
+        """Give how far the device is behind the host; 0 once its queue is empty."""
+        return max(0, self._busy_until - self._clock())
 
     def finish_all(self) -> None:
-        """Let the host's clock pass until the queue is empty; what a test does between steps."""
-        self._clock.advance(max(0, self._busy_until - self._clock()))
+        """Let a fake clock pass until the queue is empty; what a test does between steps.
+
+        Raises:
+            TypeError: The clock is the machine's own. Nothing here waits for it.
+        """
+        if not isinstance(self._clock, FakeClock):
+            raise TypeError("only a FakeClock can be advanced")
+        self._clock.advance(self.backlog_ns)
 
     def take(self) -> object | None:
         """Record a pooled event at the end of the queue; None if the pool is empty."""
         if not self._pool:
             return None
         event = self._pool.pop()
-        event.at_ns = max(self._clock(), self._busy_until)
+        self._pooled.remove(id(event))
+        event.at_ns = self._queue_end(self._clock())
         event.behaviour, event.late_ns = self.next_behaviour, self.next_late_ns
         return event
 
     def give_back(self, event: object) -> None:
         """Return an event to the pool."""
         assert isinstance(event, SimulatedEvent)
-        assert event not in [pooled for pooled in self._pool if pooled is event], "given back twice"
+        assert id(event) not in self._pooled, "given back twice"
+        self._pooled.add(id(event))
         self._pool.append(event)
 
     def is_ready(self, event: object) -> bool:
