@@ -79,7 +79,8 @@ class Boundaries:
         """The inner loop starts: once, or again with a smaller batch after running out of memory."""
         self.attempt += 1
         self.skip = 0
-        if self.attempt > 1:
+        if self.attempt > 1:  # the loop starts over: what it had done is no part of this training
+            self.session.abandon_steps()
             self.session.journal.write(BASE + STARTUP)
             detail = f"attempt {self.attempt} at batch size {batch_size}; the last ended: {failure}"
             self.session.add_event("attempt", detail)
@@ -156,12 +157,8 @@ class Boundaries:
         was_charged, self.collecting = self.collecting, False
         brought = result is not None and bool(result[0])
         is_dry = result is not None and not brought
-        if (
-            was_skipping
-        ):  # nothing told where the skipping ended: all of the request counts as skipping
-            self.session.journal.write(~RESUME_SKIP)
-            if brought and not self.is_open:
-                self._open()
+        if was_skipping:
+            self._end_untold_skip(brought)
         elif was_charged:
             if is_dry:
                 self._exhausted()
@@ -172,6 +169,21 @@ class Boundaries:
             self.is_open = True
             self.session.capture.flags |= self._epoch_flags
             self._epoch_flags = 0
+
+    def _end_untold_skip(self, brought: bool) -> None:
+        """Nothing told where the skipping ended: all of the request counts as skipping.
+
+        The step's own wait is in there too. So it has none of its own (null), and is kept out of all
+        averages like a warm-up step; its update was made, so it is counted.
+        """
+        self.session.journal.write(~RESUME_SKIP)
+        if not brought:
+            return
+        if not self.is_open:
+            self._open()
+        self.session.capture.flags |= facts.WARMUP
+        detail = "the first wait for input cannot be told from skipping; its step is in no average"
+        self.session.add_event("resume", detail)
 
     @_guarded("the tokens of a batch")
     def count_tokens(self, batch: Any) -> None:

@@ -4,6 +4,7 @@
 |-------------------------------------------------------|-----------------------------------------------|
 | `Trainer.train` entered, left                         | the span begins (`startup`), ends             |
 | `_inner_training_loop` entered                        | an attempt begins: the rest is installed      |
+| ... entered again (`auto_find_batch_size`)            | all steps so far are `aborted`: they count no more |
 | `_inner_training_loop` raised                         | the open step is `aborted`; all is undone     |
 | `on_epoch_begin` done                                 | `epoch_boundary`; an open group is carried    |
 | `get_batch_samples`                                   | the step opens; `input_wait`                  |
@@ -28,9 +29,11 @@
 | `on_train_end` done                                   | `shutdown`                                    |
 
 Events are seen where the Trainer calls all its callbacks, not by methods of this one: so its place in
-the list of callbacks does not matter.
+the list of callbacks does not matter. Only where `Trainer.train` is never called does the training begin
+with our own `on_train_begin` and end with our own `on_train_end`.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -41,8 +44,9 @@ from transformers.trainer_callback import TrainerCallback
 from traintrace.faults import FaultReporter
 from traintrace.options import LevelOption, TraceOptions
 from traintrace.registry import REGISTRY
-from traintrace.session import Session, status_of
+from traintrace.session import EndStatus, Session, status_of
 from traintrace_huggingface.opening import open_session
+from traintrace_huggingface.owner import trainer_that_calls
 from traintrace_huggingface.shim import hold_shim
 
 if TYPE_CHECKING:
@@ -89,7 +93,7 @@ class TraceCallback(TrainerCallback):
             print_report=print_report,
         )
         self._session: Session | None = None
-        self._is_asked = False
+        self._is_asked = self._has_joined = False
         if enabled:
             hold_shim(self)
 
@@ -121,6 +125,7 @@ class TraceCallback(TrainerCallback):
             del error  # it holds this frame, which would hold it
 
     def _open(self, trainer: Any) -> Session | None:
+        self._leave("failed")
         faults = FaultReporter(REGISTRY.raise_faults)
         if REGISTRY.current() is not None:
             faults.warn("a trace is active on this thread already; the inner one records nothing")
@@ -130,12 +135,36 @@ class TraceCallback(TrainerCallback):
             session = self._session = open_session(trainer, self._options)
         return session
 
+    # -- a Trainer that never goes through `Trainer.train` ---------------------------------------
+
     def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
-        """Notice a Trainer that never goes through `Trainer.train`."""
-        if self._options.enabled and not self._is_asked and REGISTRY.current() is None:
-            FaultReporter().warn(
-                "traintrace records nothing: this Trainer's train() does not call Trainer.train()"
+        """Join a training that the shim was not asked about; what raises in it ends unseen."""
+        if self._is_asked or not self._options.enabled:
+            return
+        self._leave("failed")  # the last training that was joined never told its end
+        trainer = trainer_that_calls(self) if REGISTRY.current() is None else None
+        if trainer is None:
+            return
+        faults = FaultReporter(REGISTRY.raise_faults)
+        with faults.guard("the whole trace"):
+            session = self._session = open_session(trainer, self._options, is_training=True)
+            session.close_at_exit = functools.partial(session.finish, "failed")
+            self._has_joined = True
+            session.faults.warn(
+                f"{type(trainer).__name__}.train() does not call Trainer.train(): its start-up is not "
+                "recorded, and an exception in it is not seen"
             )
+
+    def on_train_end(self, *args: Any, **kwargs: Any) -> None:
+        """Leave a training that was joined."""
+        self._leave("completed")
+
+    def _leave(self, status: EndStatus) -> None:
+        session = self._session
+        if self._has_joined and session is not None:
+            self._has_joined = False
+            with session.faults.guard("the end of the run"):
+                session.finish(status)
 
     @property
     def run_folder(self) -> Path | None:

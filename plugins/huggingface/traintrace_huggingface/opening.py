@@ -17,8 +17,14 @@ from traintrace_huggingface.seams import Seams
 from traintrace_huggingface.setup import describe
 
 
-def open_session(trainer: Any, options: TraceOptions) -> Session:
-    """Set everything up and begin the span; on a fault nothing stays installed."""
+def open_session(trainer: Any, options: TraceOptions, *, is_training: bool = False) -> Session:
+    """Set everything up and begin the span; on a fault nothing stays installed.
+
+    Args:
+        trainer: The Trainer to trace.
+        options: The callback's options.
+        is_training: The Trainer's inner loop is running already.
+    """
     clock, no_clock = device_clock()
     session = Session(
         options,
@@ -37,7 +43,12 @@ def open_session(trainer: Any, options: TraceOptions) -> Session:
         session.unmeasured["device_clock"] = no_clock
     try:
         session.setup = describe(trainer)
-        Seams(session, trainer).install()
+        seams = Seams(session, trainer)
+        seams.install()
+        if is_training:
+            seams.join_attempt()
+        else:
+            seams.await_attempts()
         session.begin()
     except BaseException:
         session.discard()

@@ -50,7 +50,7 @@ class Seams:
         )
 
     def install(self) -> None:
-        """Install what lasts for the whole `train()`; the rest follows with each attempt."""
+        """Install what lasts for the whole `train()`."""
         session, trainer = self._session, self._trainer
         self._say_what_is_missing()
         in_backward = updates_in_backward(trainer)
@@ -60,8 +60,16 @@ class Seams:
         for installed in hooks:
             for undo in installed:
                 session.undo.callback(undo)
-        self._put(session.undo, trainer, "_inner_training_loop", self._attempts)
         session.undo.callback(self._end_attempt)
+
+    def await_attempts(self) -> None:
+        """Let the rest follow with each attempt."""
+        self._put(self._session.undo, self._trainer, "_inner_training_loop", self._attempts)
+
+    def join_attempt(self) -> None:
+        """Install the rest at once: the inner loop is running, and nobody sees how it is left."""
+        self._begin_attempt(self._trainer._train_batch_size)
+        self._describe()
 
     def _say_what_is_missing(self) -> None:
         session = self._session

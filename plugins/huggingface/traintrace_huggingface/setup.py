@@ -15,11 +15,26 @@ def describe(trainer: Any, loader: Any = None) -> Setup:
     loader_setup, batch_size = describe_loader(loader)
     return replace(
         setup,
+        strategy=_strategy(trainer, setup.strategy),
         loader=loader_setup,
         batch_size=batch_size or trainer._train_batch_size,
         accumulation=arguments.gradient_accumulation_steps,
         precision="bf16" if arguments.bf16 else "fp16" if arguments.fp16 else setup.precision,
     )
+
+
+def _strategy(trainer: Any, seen: str | None) -> str | None:
+    """Give the strategy that was `seen` on the model, or else the one that the Trainer was told to use."""
+    if seen not in (None, "single_process", "distributed_unknown"):
+        return seen
+    if getattr(trainer, "is_deepspeed_enabled", False):
+        return "deepspeed"
+    if getattr(trainer, "is_fsdp_enabled", False):
+        plugin = getattr(trainer.accelerator.state, "fsdp_plugin", None)
+        return "fsdp2" if getattr(plugin, "fsdp_version", 1) == 2 else "fsdp"
+    # The Trainer's word for several devices in one process, which it gives to `DataParallel`.
+    parallel_mode = getattr(trainer.args, "parallel_mode", None)
+    return "dp" if getattr(parallel_mode, "value", None) == "not_distributed" else seen
 
 
 def updates_in_backward(trainer: Any) -> bool:

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-import torch
 from torch.utils.data.dataloader import _BaseDataLoaderIter
-from transformers import Trainer, TrainerCallback
+from transformers import TrainerCallback
 
+from tests.labs.huggingface import UPDATES_SHORT_GROUPS, Recipe, Sleeps, read
 from traintrace.facts import CARRIED, EPOCH_FIRST, LOOKAHEAD, PARTIAL_GROUP
 
 PHASES = ("input_wait", "forward", "backward", "optimizer")
@@ -16,9 +16,9 @@ PHASES = ("input_wait", "forward", "backward", "optimizer")
     ("accumulate", "groups"), [(1, [1, 1, 1, 1, 1]), (2, [2, 2, 1]), (4, [4, 1])]
 )
 def test_phases_match_the_clock_and_a_short_last_group_is_a_step(
-    recipe: Any, tools: Any, monkeypatch: pytest.MonkeyPatch, accumulate: int, groups: list[int]
+    recipe: Recipe, monkeypatch: pytest.MonkeyPatch, accumulate: int, groups: list[int]
 ) -> None:
-    if not tools.updates_short_groups:
+    if not UPDATES_SHORT_GROUPS:
         groups = [count for count in groups if count == accumulate]
     fetch = _BaseDataLoaderIter.__next__
 
@@ -27,10 +27,10 @@ def test_phases_match_the_clock_and_a_short_last_group_is_a_step(
             return fetch(iterator)
 
     monkeypatch.setattr(_BaseDataLoaderIter, "__next__", timed_fetch)
-    sleeps = tools.Sleeps(item=8, collate=9, forward=25, backward=26, optimizer=24)
+    sleeps = Sleeps(item=8, collate=9, forward=25, backward=26, optimizer=24)
     callback = recipe.callback()
     recipe.trainer(callback, sleeps=sleeps, accumulate=accumulate).train()
-    rank = tools.read(callback)
+    rank = read(callback)
     assert rank.columns["micro_batches"] == groups
     assert rank.columns["forward_calls"] == rank.columns["backward_calls"] == groups
     assert rank.columns["optimizer_calls"] == [1] * len(groups)
@@ -52,7 +52,7 @@ def test_phases_match_the_clock_and_a_short_last_group_is_a_step(
     assert rank.status == "completed"
 
 
-def test_evaluation_saving_and_logging_lie_between_steps(recipe: Any, tools: Any) -> None:
+def test_evaluation_saving_and_logging_lie_between_steps(recipe: Recipe) -> None:
     truth = recipe.truth
 
     class Slow(TrainerCallback):
@@ -65,20 +65,11 @@ def test_evaluation_saving_and_logging_lie_between_steps(recipe: Any, tools: Any
         def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
             truth.sleep("callbacks", 30)
 
-    class Quiet(Trainer):
-        def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-            truth.is_training = False
-            try:
-                return super().evaluate(*args, **kwargs)
-            finally:
-                truth.is_training = True
-
     callback = recipe.callback()
     recipe.trainer(
         Slow,
         callback,
-        kind=Quiet,
-        sleeps=tools.Sleeps(item=1, forward=30, evaluation=30),
+        sleeps=Sleeps(item=1, forward=30, evaluation=20, evaluation_item=10),
         batches=4,
         eval_strategy="steps",
         eval_steps=2,
@@ -88,7 +79,7 @@ def test_evaluation_saving_and_logging_lie_between_steps(recipe: Any, tools: Any
         logging_steps=1,
         max_grad_norm=1.0,
     ).train()
-    rank = tools.read(callback)
+    rank = read(callback)
     totals = rank.totals
     # Accounts are disjoint: time that is booked in a wrong one is missing in the right one.
     for account in ("evaluation", "checkpoint", "logging", "callbacks", "forward"):
@@ -104,15 +95,15 @@ def test_evaluation_saving_and_logging_lie_between_steps(recipe: Any, tools: Any
     assert [s.step for s in rank.scalars if s.name == "eval_loss"] == [2, 4]
 
 
-def test_framework_callbacks_alone_make_no_callbacks_account(recipe: Any, tools: Any) -> None:
+def test_framework_callbacks_alone_make_no_callbacks_account(recipe: Recipe) -> None:
     callback = recipe.callback()
     recipe.trainer(callback).train()
-    rank = tools.read(callback)
+    rank = read(callback)
     assert "callbacks" not in rank.totals.account_ns
     assert rank.totals.transitions <= 20 + 14 * 5
 
 
-def test_a_callback_that_takes_the_place_of_another_is_charged(recipe: Any, tools: Any) -> None:
+def test_a_callback_that_takes_the_place_of_another_is_charged(recipe: Recipe) -> None:
     class Slow(TrainerCallback):
         def on_step_end(self, *args: Any, **kwargs: Any) -> None:
             recipe.truth.sleep("callbacks", 20)
@@ -126,12 +117,12 @@ def test_a_callback_that_takes_the_place_of_another_is_charged(recipe: Any, tool
     callback = recipe.callback()
     trainer = recipe.trainer(callback, idle, Replaces, batches=3)
     trainer.train()
-    totals = tools.read(callback).totals
+    totals = read(callback).totals
     assert recipe.truth.calls["callbacks"] == 3
     assert totals.account_ns["callbacks"] >= recipe.truth.ns["callbacks"]
 
 
-def test_a_prediction_inside_a_step_is_prediction(recipe: Any, tools: Any) -> None:
+def test_a_prediction_inside_a_step_is_prediction(recipe: Recipe) -> None:
     class Predicts(TrainerCallback):
         trainer: Any = None
 
@@ -139,20 +130,20 @@ def test_a_prediction_inside_a_step_is_prediction(recipe: Any, tools: Any) -> No
             Predicts.trainer.predict(Predicts.trainer.eval_dataset)
 
     callback = recipe.callback()
-    sleeps = tools.Sleeps(forward=20, evaluation=8)
+    sleeps = Sleeps(forward=20, evaluation=8)
     trainer = Predicts.trainer = recipe.trainer(
         callback, Predicts, sleeps=sleeps, batches=4, accumulate=2
     )
     trainer.train()
-    totals = tools.read(callback).totals
+    totals = read(callback).totals
     assert totals.inside_ns["prediction"] == totals.account_ns["prediction"]
     assert totals.account_ns["prediction"] >= recipe.truth.ns["evaluation"]
     assert totals.account_ns["forward"] >= recipe.truth.ns["forward"]
     assert totals.micro_batches == 4
 
 
-def test_another_training_inside_a_callback_stays_in_callbacks(recipe: Any, tools: Any) -> None:
-    other = recipe.trainer(sleeps=tools.Sleeps(forward=30, backward=30, optimizer=30), batches=3)
+def test_another_training_inside_a_callback_stays_in_callbacks(recipe: Recipe) -> None:
+    other = recipe.trainer(sleeps=Sleeps(forward=30, backward=30, optimizer=30), batches=3)
 
     class Trains(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -161,29 +152,27 @@ def test_another_training_inside_a_callback_stays_in_callbacks(recipe: Any, tool
 
     callback = recipe.callback()
     recipe.trainer(callback, Trains, batches=3).train()
-    rank = tools.read(callback)
+    rank = read(callback)
     assert rank.columns["micro_batches"] == [1, 1, 1]
     assert rank.totals.account_ns["callbacks"] > 270_000_000
     for phase in ("forward", "backward", "optimizer"):
         assert rank.totals.account_ns[phase] < 60_000_000, phase
 
 
-def test_a_short_group_of_endless_data_is_carried_into_the_next_epoch(
-    recipe: Any, tools: Any
-) -> None:
+def test_a_short_group_of_endless_data_is_carried_into_the_next_epoch(recipe: Recipe) -> None:
     callback = recipe.callback()
     recipe.trainer(callback, batches=3, accumulate=2, stream=True, max_steps=4).train()
-    rank = tools.read(callback)
-    carries = [2, 3, 3, 3] if tools.updates_short_groups else [2, 2, 2, 2]
+    rank = read(callback)
+    carries = [2, 3, 3, 3] if UPDATES_SHORT_GROUPS else [2, 2, 2, 2]
     assert rank.columns["micro_batches"] == carries
-    if not tools.updates_short_groups:
+    if not UPDATES_SHORT_GROUPS:
         return
     carried = [bool((flag or 0) & CARRIED) for flag in rank.columns["flags"]]
     assert carried == [False, True, True, True]
     assert rank.totals.steps_aborted == 0
 
 
-def test_a_group_that_training_stops_in_is_aborted(recipe: Any, tools: Any) -> None:
+def test_a_group_that_training_stops_in_is_aborted(recipe: Recipe) -> None:
     class Stops(TrainerCallback):
         def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             control.should_training_stop = state.global_step == 1
@@ -193,55 +182,27 @@ def test_a_group_that_training_stops_in_is_aborted(recipe: Any, tools: Any) -> N
             control.should_evaluate = True
 
     callback = recipe.callback()
-    sleeps = tools.Sleeps(forward=20, evaluation=60)
+    sleeps = Sleeps(forward=20, evaluation=60)
     recipe.trainer(callback, Stops, Evaluates, sleeps=sleeps, batches=8, accumulate=4).train()
-    totals = tools.read(callback).totals
+    totals = read(callback).totals
     assert (totals.steps, totals.steps_aborted) == (1, 1)
     assert 20_000_000 <= totals.account_ns["aborted"] < 75_000_000  # no evaluation in it
     assert totals.account_ns["evaluation"] >= 120_000_000
 
 
-def test_tokens_are_counted_with_and_without_padding_over_all_micro_batches(
-    recipe: Any, tools: Any
-) -> None:
-    class Language(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embedding = torch.nn.Embedding(10, 1)
-
-        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
-            return {"loss": (self.embedding(input_ids).squeeze(-1) * attention_mask).mean()}
-
-    lengths = [3, 7, 5, 7]
-    texts = [
-        {
-            "input_ids": torch.ones(7, dtype=torch.long),
-            "attention_mask": (torch.arange(7) < n).long(),
-        }
-        for n in lengths
-    ]
-    callback = recipe.callback()
-    recipe.trainer(
-        callback, dataset=texts, model=Language(), accumulate=2, batch_size=1, own_optimizer=False
-    ).train()
-    rank = tools.read(callback)
-    assert sum(n or 0 for n in rank.columns["tokens"]) == sum(lengths)
-    assert rank.columns["padded_tokens"] == [14, 14]
-
-
-def test_workers_start_in_the_epoch_boundary(recipe: Any, tools: Any) -> None:
+def test_workers_start_in_the_epoch_boundary(recipe: Recipe) -> None:
     callback = recipe.callback()
     recipe.trainer(callback, dataloader_num_workers=1, num_train_epochs=2, batches=2).train()
-    rank = tools.read(callback)
+    rank = read(callback)
     assert rank.totals.calls["epoch_boundary"] >= 2
     assert rank.setup.loader.workers == 1
     assert rank.columns["epoch"] == [0, 0, 1, 1]
 
 
-def test_level_step_records_input_and_steps_only(recipe: Any, tools: Any) -> None:
+def test_level_step_records_input_and_steps_only(recipe: Recipe) -> None:
     callback = recipe.callback(level="step")
     recipe.trainer(callback).train()
-    rank = tools.read(callback)
+    rank = read(callback)
     assert len(rank.columns["step"]) == 5
     assert None not in rank.columns["input_wait_ns"]
     assert set(rank.columns["forward_ns"]) == {None}

@@ -5,13 +5,13 @@ from typing import Any
 
 import accelerate.data_loader  # type: ignore[import-untyped]  # accelerate has no types
 import pytest
-import torch
 
+from tests.labs.huggingface import Language, Recipe, Sleeps, read, texts
 from traintrace_huggingface import boundaries
 
 
 @pytest.fixture
-def slow_transfers(monkeypatch: pytest.MonkeyPatch, recipe: Any) -> None:
+def slow_transfers(monkeypatch: pytest.MonkeyPatch, recipe: Recipe) -> None:
     """Take the CPU for a device, and make each move of a batch last 4 ms."""
     original = accelerate.data_loader.send_to_device
 
@@ -24,12 +24,10 @@ def slow_transfers(monkeypatch: pytest.MonkeyPatch, recipe: Any) -> None:
     monkeypatch.setattr("traintrace_huggingface.seams.moves_batches", lambda trainer: True)
 
 
-def test_moving_batches_is_h2d_and_no_waiting(
-    recipe: Any, tools: Any, slow_transfers: None
-) -> None:
+def test_moving_batches_is_h2d_and_no_waiting(recipe: Recipe, slow_transfers: None) -> None:
     callback = recipe.callback()
-    recipe.trainer(callback, sleeps=tools.Sleeps(item=5), batches=6, accumulate=2).train()
-    rank = tools.read(callback)
+    recipe.trainer(callback, sleeps=Sleeps(item=5), batches=6, accumulate=2).train()
+    rank = read(callback)
     # Disjoint accounts: what is booked in the wrong one is missing in the other.
     for account in ("h2d", "input_wait"):
         assert rank.totals.account_ns[account] >= recipe.truth.ns[account], account
@@ -38,34 +36,24 @@ def test_moving_batches_is_h2d_and_no_waiting(
 
 
 def test_tokens_are_read_before_the_batch_leaves_the_host(
-    recipe: Any, tools: Any, slow_transfers: None, monkeypatch: pytest.MonkeyPatch
+    recipe: Recipe, slow_transfers: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Language(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embedding = torch.nn.Embedding(10, 1)
-
-        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
-            return {"loss": (self.embedding(input_ids).squeeze(-1) * attention_mask).mean()}
-
     # As on a device: the mask of the batch that is trained on cannot be read any more.
     monkeypatch.setattr(
         boundaries.Boundaries,
         "micro_batch",
         _with_unreadable_mask(boundaries.Boundaries.micro_batch),
     )
-    texts = [
-        {
-            "input_ids": torch.ones(7, dtype=torch.long),
-            "attention_mask": (torch.arange(7) < n).long(),
-        }
-        for n in (3, 7, 5, 7)
-    ]
     callback = recipe.callback()
     recipe.trainer(
-        callback, dataset=texts, model=Language(), accumulate=2, batch_size=1, own_optimizer=False
+        callback,
+        dataset=texts(3, 7, 5, 7),
+        model=Language(),
+        accumulate=2,
+        batch_size=1,
+        own_optimizer=False,
     ).train()
-    rank = tools.read(callback)
+    rank = read(callback)
     assert sum(n or 0 for n in rank.columns["tokens"]) == 22
     assert rank.columns["padded_tokens"] == [14, 14]
 

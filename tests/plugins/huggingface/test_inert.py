@@ -9,8 +9,10 @@ import torch
 import torch._dynamo
 from transformers import TrainerCallback, set_seed
 
+from tests.labs.huggingface import Recipe, read
 
-def _train(recipe: Any, mode: str, **arguments: Any) -> tuple[Any, ...]:
+
+def _train(recipe: Recipe, mode: str, **arguments: Any) -> tuple[Any, ...]:
     class Losses(TrainerCallback):
         seen: list[float] = []  # noqa: RUF012 - read below
 
@@ -40,7 +42,7 @@ def _train(recipe: Any, mode: str, **arguments: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("accumulate", [1, 4])
-def test_losses_weights_and_random_draws_are_identical(recipe: Any, accumulate: int) -> None:
+def test_losses_weights_and_random_draws_are_identical(recipe: Recipe, accumulate: int) -> None:
     plain = _train(recipe, "absent", accumulate=accumulate)
     for mode in ("on", "disabled"):
         losses, weights, drawn = _train(recipe, mode, accumulate=accumulate)
@@ -50,7 +52,7 @@ def test_losses_weights_and_random_draws_are_identical(recipe: Any, accumulate: 
         assert drawn == plain[2]
 
 
-def test_a_compiled_model_has_the_same_graphs(recipe: Any, tools: Any) -> None:
+def test_a_compiled_model_has_the_same_graphs(recipe: Recipe) -> None:
     class Pure(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -78,4 +80,4 @@ def test_a_compiled_model_has_the_same_graphs(recipe: Any, tools: Any) -> None:
         seen.append(trainer.model.linear.weight.tolist())
     assert seen[:2] == seen[2:]
     assert seen[0] == (1, {})
-    assert tools.read(callback).columns["forward_calls"] == [1] * 5
+    assert read(callback).columns["forward_calls"] == [1] * 5

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.labs.huggingface import Recipe
 from traintrace import open_run
 from traintrace.accounts import BATCH_PREP, CLIP, H2D, LOGGING
 from traintrace.identity import Identity
@@ -47,7 +48,7 @@ def test_an_interrupt_between_a_mark_and_the_call_leaves_no_account_open() -> No
 
 
 def test_the_process_group_says_which_rank_this_is(
-    recipe: Any, monkeypatch: pytest.MonkeyPatch
+    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "identity_of_process", lambda: Identity(node=1, nodes=2))
     callback = recipe.callback()
