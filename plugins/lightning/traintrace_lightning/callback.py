@@ -65,6 +65,8 @@ STREAM: Final = (
     Row("LightningModule", "on_before_optimizer_step", CLIP, ~CLIP, conditions.is_users),
     Row("LightningModule", "configure_gradient_clipping", CLIP, ~CLIP, conditions.clips),
     Row("LightningModule", "on_train_batch_end", None, TracedFit.micro_batch_ended),
+    Row("LightningModule", "on_train_epoch_start", CALLBACKS, ~CALLBACKS, conditions.is_users),
+    Row("LightningModule", "on_train_epoch_end", CALLBACKS, ~CALLBACKS, conditions.is_users),
     Row(LAST_EVENT.owner, LAST_EVENT.hook, None, TracedFit.is_over),
     Row("Callback", "*", TUNING, ~TUNING, conditions.is_tuning),
     Row("Callback", "*", CALLBACKS, ~CALLBACKS, conditions.is_busy_callback),

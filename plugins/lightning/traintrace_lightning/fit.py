@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from traintrace.accounts import H2D, INPUT_WAIT, TUNING
-from traintrace.facts import EPOCH_FIRST, LOOKAHEAD, PARTIAL_GROUP
+from traintrace.facts import EPOCH_FIRST, LOOKAHEAD, PARTIAL_GROUP, WARMUP
 from traintrace.journal import EXHAUSTED, OPEN, RETRACT, SWITCH
 from traintrace.pytorch.sizes import batch_sizes
 from traintrace.session import Session
@@ -196,6 +196,8 @@ class TracedFit:
         accumulation = trainer.accumulate_grad_batches
         if accumulation > 1 and capture.micro_batches < accumulation:
             capture.flags |= PARTIAL_GROUP
+        if self.parts is not None and not self.parts.sees_all_of(capture):
+            capture.flags |= WARMUP  # its forward is null; statistics begin after it
         capture.complete()
         if self.parts is not None and session.recording:
             self._settle_forward(self.parts)

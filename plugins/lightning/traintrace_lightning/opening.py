@@ -7,6 +7,7 @@ from typing import Any, Final
 import torch
 
 from traintrace import facts
+from traintrace.clock import DeviceClock
 from traintrace.identity import Identity
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
@@ -18,13 +19,13 @@ from traintrace.pytorch.setup import describe_loader, describe_model
 from traintrace.runfolder import Run
 from traintrace.runstart import TOOL_VERSION
 from traintrace.session import Session
-from traintrace_lightning.namespaces import framework_of
+from traintrace_lightning.namespaces import framework_of, is_lightnings_own
 from traintrace_lightning.parts import runs_compiled
 
 _STRATEGIES: Final = (
     ("SingleDevice", "single_process"),
     ("DDP", "ddp"),
-    ("ModelParallel", "fsdp"),
+    ("ModelParallel", "fsdp2"),
     ("FSDP", "fsdp"),
     ("DeepSpeed", "deepspeed"),
 )
@@ -34,7 +35,7 @@ def open_session(trainer: Any, options: TraceOptions) -> Session:
     """Open a session for the fit that `trainer` is setting up; the span has not begun."""
     framework, version = framework_of(trainer)
     device: torch.device = trainer.strategy.root_device
-    clock, no_clock = (None, "no device") if device.type == "cpu" else device_clock()
+    clock, no_clock = clock_of(device)
     session = Session(
         options,
         PluginIdentity("lightning", TOOL_VERSION, framework, version),
@@ -64,6 +65,11 @@ def open_session(trainer: Any, options: TraceOptions) -> Session:
     return session
 
 
+def clock_of(device: torch.device) -> tuple[DeviceClock | None, str | None]:
+    """Give the clock of the device that trains, or the reason why there is none."""
+    return (None, "no device") if device.type == "cpu" else device_clock()
+
+
 def describe(trainer: Any) -> facts.Setup:
     """Describe the configuration of the fit; its loaders exist by now."""
     module = trainer.lightning_module
@@ -71,7 +77,7 @@ def describe(trainer: Any) -> facts.Setup:
     loader, batch_size = describe_loader(_first(trainer.train_dataloader))
     return replace(
         setup,
-        strategy=_strategy_name(trainer.strategy) or setup.strategy,
+        strategy=strategy_name(trainer.strategy),
         device_kind=trainer.strategy.root_device.type,
         precision=str(trainer.precision),
         compiled=is_compiled(module) or any(map(runs_compiled, module.modules())),
@@ -86,12 +92,15 @@ def is_compiled(module: Any) -> bool:
     return getattr(module, "_compiler_ctx", None) is not None
 
 
-def _strategy_name(strategy: Any) -> str | None:
+def strategy_name(strategy: Any) -> str:
+    """Give our name of a strategy that all plugins know, else Lightning's own."""
     for cls in type(strategy).__mro__:
         for start, name in _STRATEGIES:
             if cls.__name__.startswith(start):
                 return name
-    return None
+        if is_lightnings_own(cls):
+            break  # others derive from DDP's, too
+    return str(getattr(strategy, "strategy_name", None) or type(strategy).__name__)
 
 
 def _first(loaders: Any) -> Any:

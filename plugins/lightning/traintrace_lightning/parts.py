@@ -3,16 +3,19 @@
 A part may be used without being called: `self.vae.encode(x)` calls the encoder inside it. Tracing every
 module of a deep model would cost a third of a microsecond at each inner call, so only parts that no
 step has called are looked into, one level after each of the first steps.
+
+Until that search is over, a step may call more than is traced. Its calls are charged only if its first
+one settles that nothing is left to look for; else its forward is null, never a part of the truth.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any, Final
 
 from torch import nn
 
-from traintrace.journal import Journal
 from traintrace.pytorch.forward import trace_forward, unwrap
+from traintrace.session import Session
+from traintrace.steps import StepCapture
 
 # So many levels below the module's own parts; an unused teacher need not be traced to its leaves.
 _LEVELS: Final = 4
@@ -21,59 +24,91 @@ _LEVELS: Final = 4
 class TracedParts:
     """The modules of one fit whose calls are charged to `forward`."""
 
-    def __init__(self, journal: Journal, module: nn.Module, undo: ExitStack) -> None:
-        self._journal = journal
+    def __init__(self, session: Session, module: nn.Module) -> None:
+        self._session = session
         self._module = module
-        self._undo = undo
         self._called: set[int] = set()
         self._parts: list[nn.Module] = []
         self._newest: list[nn.Module] = []
         self._levels = 0
+        self._searching = True
+        self._settled_by: StepCapture | None = None  # the last step of the search that made a call
+        self._is_whole = False
 
     def install(self) -> None:
         """Trace the module and its parts."""
         self._trace([self._module, *callable_parts(self._module)])
 
+    def sees_all_of(self, capture: StepCapture) -> bool:
+        """Say whether all the model's calls in the step of `capture` were charged."""
+        return not self._searching or (self._settled_by is capture and self._is_whole)
+
     def look_inside(self) -> bool:
         """Trace what is inside the parts that were not called since they are traced.
 
         Returns:
-            False if there is nothing new to trace.
+            False if there is nothing new to trace: the search is over.
         """
         uncalled = [part for part in self._newest if self._may_be_used_uncalled(part)]
         inside = [inner for part in uncalled for inner in callable_parts(unwrap(part))]
         self._levels += 1
-        if not inside or self._levels > _LEVELS:
-            return False
-        self._trace(inside)
-        return True
+        self._searching = bool(inside) and self._levels <= _LEVELS
+        if self._searching:
+            self._trace(inside)
+        return self._searching
 
     def hold_parameters(self) -> bool:
         """Say whether a module that holds parameters was called; a loss alone is not the model."""
-        return any(
-            self._was_called(part) and next(part.parameters(), None) is not None
-            for part in self._parts
-        )
+        return any(self._was_called(part) and _has_parameters(part) for part in self._parts)
 
     def _trace(self, models: list[nn.Module]) -> None:
         self._newest = models
         self._parts += models
-        for undo_one in trace_forward(self._journal, models, passes=self._passes):
-            self._undo.callback(undo_one)
+        for undo_one in trace_forward(self._session.journal, models, passes=self._passes):
+            self._session.undo.callback(undo_one)
 
     def _passes(self, module: nn.Module) -> bool:
-        """Note the call. DDP and FSDP send Lightning's `training_step` through the module's forward."""
+        """Say whether a call is not to be charged, and note it during the search.
+
+        DDP and FSDP send Lightning's `training_step` through the module's forward.
+        """
         if module is self._module and _is_redirected(module):
             return True
+        return self._searching and not self._charges(module)
+
+    def _charges(self, module: nn.Module) -> bool:
+        trainer: Any = self._module.trainer
+        if not trainer.training:
+            return False  # what an evaluation calls says nothing about the training step
         self._called.add(id(module))
-        return False
+        capture = self._session.capture
+        if self._settled_by is not capture:
+            self._settled_by, self._is_whole = capture, self._is_all(module)
+        return self._is_whole
+
+    def _is_all(self, first: nn.Module) -> bool:
+        """Say whether a step whose first call is of `first` leaves nothing to look for."""
+        if first is self._module:
+            return True
+        return _has_parameters(first) and not any(map(self._may_hide_calls, self._newest))
+
+    def _may_hide_calls(self, part: nn.Module) -> bool:
+        inside = callable_parts(unwrap(part))
+        return self._may_be_used_uncalled(part) and next(inside, None) is not None
 
     def _was_called(self, part: nn.Module) -> bool:
         return id(unwrap(part)) in self._called
 
     def _may_be_used_uncalled(self, part: nn.Module) -> bool:
-        # A graph that is compiled later must not find our seams in it.
-        return part is not self._module and not self._was_called(part) and not runs_compiled(part)
+        # A call of the module itself holds the calls of its parts. A graph that is compiled later must
+        # not find our seams in it.
+        if part is self._module or id(self._module) in self._called:
+            return False
+        return not self._was_called(part) and not runs_compiled(part)
+
+
+def _has_parameters(module: nn.Module) -> bool:
+    return next(module.parameters(), None) is not None
 
 
 def callable_parts(module: nn.Module) -> Iterator[nn.Module]:

@@ -102,7 +102,7 @@ def install_on_training(fit: TracedFit) -> None:
         installed += [trace_backward(session.journal), mark_own_work(session.journal, module)]
         installed += [_guard_updates(session, fit.trainer.strategy)]
         if not fit.forward_is_training_step:
-            fit.parts = TracedParts(session.journal, module, session.undo)
+            fit.parts = TracedParts(session, module)
             fit.parts.install()
     for each in installed:
         for undo_one in each:

@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from traintrace import facts
+
 
 def _inside(lab: Any, *wrappers: type[nn.Module]) -> Any:
     """Give a part that sleeps in the given wrappers, each with it as `inner`."""
@@ -47,6 +49,9 @@ def test_a_model_used_through_its_methods_is_seen(lab: Any, levels: int) -> None
     assert min(seen) >= 3e6
     assert min(seen) < 10e6  # without the step's own work
     assert run.steps["forward_calls"][levels:] == [2] * (8 - levels)
+    # Before, the loss alone was seen: that is no forward, and these steps count as warm-up.
+    assert run.steps["forward_ns"][:levels] == [None] * levels
+    assert run.flagged(facts.WARMUP) == [True] * levels + [False] * (8 - levels)
     assert [event.kind for event in run.rank.events].count("approximation") == 0
 
 
@@ -64,7 +69,90 @@ def test_layers_taken_out_of_a_container_of_torch_are_seen(lab: Any) -> None:
     run = lab.fit(Model(), lab.loader(4, 0))
     run.check_books()
     assert run.steps["forward_calls"] == [0, 2, 2, 2]
+    assert run.steps["forward_ns"][0] is None
     assert min(run.steps["forward_ns"][1:]) >= 3e6
+
+
+def _two_parts(lab: Any) -> Any:
+    class Part(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = lab.Net(4, 4)
+
+        def encode(self, x: Any) -> Any:
+            return self.inner(x)
+
+        def forward(self, x: Any) -> Any:
+            return self.encode(x)
+
+    class Model(lab.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net, self.other = Part(), Part()
+
+        def on_validation_batch_start(self, *arguments: Any) -> None:
+            self.other(torch.zeros(1, 4))
+
+        def validation_step(self, batch: Any, batch_idx: int) -> None:
+            pass
+
+    return Model()
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_a_step_of_which_only_a_part_was_seen_has_no_forward(lab: Any, accumulation: int) -> None:
+    def step(batch: Any, batch_idx: int) -> Any:
+        return model.other.encode(model.net(batch)).mean()
+
+    model = _two_parts(lab)
+    model.training_step = step
+    run = lab.fit(
+        model,
+        lab.loader(6, 0),
+        lab.evaluation_loader(),
+        accumulate_grad_batches=accumulation,
+        val_check_interval=accumulation,
+    )
+    run.check_books()
+    steps = 6 // accumulation
+    assert run.column_ms("forward")[0] is None
+    assert min(run.column_ms("forward")[1:]) >= 6 * accumulation
+    assert run.steps["forward_calls"] == [0] + [2 * accumulation] * (steps - 1)
+    assert run.flagged(facts.WARMUP) == [True] + [False] * (steps - 1)
+
+
+def test_two_parts_that_are_called_are_whole_from_the_second_step_on(lab: Any) -> None:
+    def step(batch: Any, batch_idx: int) -> Any:
+        return model.other(model.net(batch)).mean()
+
+    model = _two_parts(lab)
+    model.training_step = step
+    run = lab.fit(model, lab.loader(4, 0))
+    run.check_books()
+    assert run.steps["forward_calls"] == [0, 2, 2, 2]
+    assert min(run.column_ms("forward")[1:]) >= 6
+
+
+def test_a_module_that_calls_itself_is_whole_and_not_looked_into(lab: Any) -> None:
+    class Model(lab.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net: Any = nn.Sequential(nn.Linear(4, 4), lab.Net(4, 1))
+
+        def forward(self, x: Any) -> Any:
+            return self.net(x)
+
+        def training_step(self, batch: Any, batch_idx: int) -> Any:
+            found.append("_compiled_call_impl" in vars(self.net[0]))
+            return self(batch).mean()
+
+    found: list[bool] = []
+    run = lab.fit(Model(), lab.loader(4, 0))
+    run.check_books()
+    run.check_truth("forward")
+    assert run.steps["forward_calls"] == [1] * 4
+    assert found == [False] * 4
+    assert not any(run.flagged(facts.WARMUP))
 
 
 def test_a_loss_module_does_not_hide_a_model_that_is_never_called(lab: Any) -> None:
@@ -80,6 +168,7 @@ def test_a_loss_module_does_not_hide_a_model_that_is_never_called(lab: Any) -> N
 
     run = lab.fit(Model(), lab.loader(4, 0))
     run.check_books()
+    assert run.steps["forward_ns"][0] is None
     assert all(ns >= 10e6 for ns in run.steps["forward_ns"][1:])
     assert [event.kind for event in run.rank.events].count("approximation") == 1
 
