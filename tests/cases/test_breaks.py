@@ -17,6 +17,7 @@ from tests.cases.breaking import Break
 CASES = Path(__file__).parent
 ROOT = CASES.parents[1]
 FAMILIES = sorted(path.parent.name for path in CASES.glob("*/breaks.py"))
+CASE_ID = re.compile(r"test_([a-z]\d+)_")
 PARTS = ("core", "analysis", "reporting", "plugins", "tests", "pyproject.toml")
 PACKAGES = ("core", "analysis", "reporting", *(f"plugins/{x.name}" for x in ROOT.glob("plugins/*")))
 
@@ -26,14 +27,15 @@ def breaks_of(family: str) -> tuple[Break, ...]:
     return breaks
 
 
-def cases_of(family: str) -> set[str]:
-    """Give the ids of the cases that the family's test files hold: `test_l13_...` is l13."""
-    found = set()
+def tests_of(family: str) -> dict[str, list[str]]:
+    """Give the tests of each case: `test_l13_...` is one of l13."""
+    found: dict[str, list[str]] = {}
     for path in (CASES / family).glob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            match = isinstance(node, ast.FunctionDef) and re.match(r"test_([a-z]\d+)_", node.name)
-            if match:
-                found.add(match[1])
+            match = isinstance(node, ast.FunctionDef) and CASE_ID.match(node.name)
+            if match and isinstance(node, ast.FunctionDef):
+                test = f"{path.relative_to(ROOT)}::{node.name}"
+                found.setdefault(match[1], []).append(test)
     return found
 
 
@@ -43,7 +45,7 @@ ALL = [(family, defect) for family in FAMILIES for defect in breaks_of(family)]
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_case_has_a_break(family: str) -> None:
     broken = {case for defect in breaks_of(family) for case in defect.cases}
-    assert broken == cases_of(family)
+    assert broken == set(tests_of(family))
 
 
 @pytest.mark.parametrize(("family", "defect"), ALL, ids=[f"{f}-{d.cases[0]}" for f, d in ALL])
@@ -70,10 +72,10 @@ def test_a_case_fails_when_its_seam_is_broken(family: str, defect: Break, tmp_pa
 def _failing(root: Path, family: str, cases: tuple[str, ...]) -> set[str]:
     """Run the cases in the copy at `root`; give the ids of those of which a test failed."""
     results = root / "results.xml"
-    wanted = " or ".join(f"test_{case}_" for case in cases)
-    options = ("-q", "-k", wanted, "-p", "no:cacheprovider", f"--junitxml={results}")
+    tests = [test for case in cases for test in tests_of(family)[case]]
+    options = ("-q", "-p", "no:cacheprovider", f"--junitxml={results}")
     subprocess.run(
-        [sys.executable, "-m", "pytest", f"tests/cases/{family}", *options],
+        [sys.executable, "-m", "pytest", *tests, *options],
         cwd=root,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(str(root / path) for path in PACKAGES)},
         capture_output=True,
@@ -81,7 +83,7 @@ def _failing(root: Path, family: str, cases: tuple[str, ...]) -> set[str]:
     )
     failed = set()
     for test in ElementTree.parse(results).iter("testcase"):
-        match = re.match(r"test_([a-z]\d+)_", test.get("name", ""))
+        match = CASE_ID.match(test.get("name", ""))
         if match and any(child.tag in ("failure", "error") for child in test):
             failed.add(match[1])
     return failed
