@@ -17,6 +17,7 @@ from traintrace.faults import FaultReporter
 from traintrace.handover import Handover
 from traintrace.incidents import Incidents
 from traintrace.logged import LoggedValues
+from traintrace.occurrences import MAX_WAITING
 from traintrace.retention import Retention
 from traintrace.rows import BookedStep, book_step
 from traintrace.samplers import ResidentSampler
@@ -124,7 +125,8 @@ class Drain:
         with self._flush_lock:
             more = True
             while more:
-                self._incidents.look()
+                with self._faults.guard("collections and compilations"):
+                    self._incidents.look()
                 booked, totals, more = self._book_batch()
                 self._write(booked, totals, even_if_empty=even_if_empty)
 
@@ -223,6 +225,7 @@ class Drain:
     def _take_events(self, next_step: int) -> list[facts.Event]:
         """Give the events since the last flush; an occurrence without a step gets the next one."""
         seen = [(next_step, occurrence) for occurrence in self._handover.take_occurrences()]
+        self._incidents.place_rest(next_step, keep=MAX_WAITING)
         for step, occurrence in seen + self._incidents.take():
             self._events.add_occurrence(occurrence, step, self._anchor.offset_ns)
         return self._events.take()

@@ -47,6 +47,10 @@ class Incidents:
         for watch in self._watches:
             watch.close()
 
+    def close_in_child(self) -> None:
+        """Watch nothing in a forked child: there no lock can be trusted, so none is taken."""
+        self._garbage.close()  # the watches know their own process
+
     def look(self) -> None:
         """Take in what was seen since the last look."""
         self._garbage.look()
@@ -69,10 +73,16 @@ class Incidents:
             if occurrence.kind == COMPILATION and _reaches(occurrence, row.open_ns):
                 capture.flags |= COMPILED | COMPILED_KNOWN
 
-    def place_rest(self, step: int) -> None:
-        """Place what happened after the last completed step: `step` would have been its step."""
-        self._placed += [(step, occurrence) for occurrence in self._waiting]
-        self._waiting = []
+    def place_rest(self, step: int, keep: int = 0) -> None:
+        """Place what happened after the last completed step in `step`, the next one.
+
+        Args:
+            step: The number of the step that comes next.
+            keep: As many of the latest may wait until that step is completed.
+        """
+        rest = self._waiting[: max(0, len(self._waiting) - keep)]
+        self._placed += [(step, occurrence) for occurrence in rest]
+        del self._waiting[: len(rest)]
 
     def take(self) -> list[tuple[int, Occurrence]]:
         """Give the occurrences whose step is known, with its number."""

@@ -8,20 +8,19 @@ owns everything else: run folder, drain, memory readings, faults, and the order 
 
 import atexit
 import os
-import random
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from traintrace import facts
 from traintrace.clock import HostAnchor
 from traintrace.cost import hot_transition_ns, stored_in_situ_transition_ns
 from traintrace.drain import Drain
+from traintrace.ending import EndStatus, error_of_script, random_state_kept, status_of
 from traintrace.environment import describe_environment
 from traintrace.faults import FaultReporter
 from traintrace.garbage import GarbageWatch
@@ -41,26 +40,7 @@ from traintrace.stepmemory import StepMemory
 from traintrace.steps import StepCapture
 from traintrace.timing import Timing
 
-EndStatus = Literal["completed", "failed", "interrupted"]
-
-
-def status_of(error: BaseException | None) -> EndStatus:
-    """Give how training ended from what ended it: Ctrl-C interrupts, a clean exit completes."""
-    if error is None or isinstance(error, GeneratorExit):
-        return "completed"
-    if isinstance(error, SystemExit) and error.code in (None, 0):
-        return "completed"
-    return "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-
-
-@contextmanager
-def _random_state_kept() -> Iterator[None]:
-    """Keep Python's random draws as they are: Rich takes one when it is imported."""
-    state = random.getstate()
-    try:
-        yield
-    finally:
-        random.setstate(state)
+__all__ = ["EndStatus", "Session", "status_of"]
 
 
 class Session:
@@ -227,7 +207,7 @@ class Session:
         """In a forked child: record nothing here; the run is the parent's."""
         self.recording = False
         self.journal.disown()
-        self._incidents.close()
+        self._incidents.close_in_child()
 
     def stop_recording(self) -> None:
         """End the span here: drop an open step, take the hooks off; what was published still drains."""
@@ -295,7 +275,7 @@ class Session:
         if self._on_finish is not None and self._identity.rank == 0:
             self._wait_for_ranks()
             lost = "the report; `traintrace report` can make it from the run folder"
-            with self.faults.guard(lost), _random_state_kept():
+            with self.faults.guard(lost), random_state_kept():
                 self._on_finish(self.as_run(), self.options.print_report)
         self._writer.release()
 
@@ -330,9 +310,7 @@ class Session:
     def _finish_at_exit(self) -> None:
         """The interpreter ends and nobody closed the session: finish with what ended the script."""
         if not self._is_copy:
-            interactive = hasattr(sys, "ps1")  # a notebook's last error ended no training
-            last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-            self.close_at_exit(None if interactive else last)
+            self.close_at_exit(error_of_script())
 
     @property
     def folder(self) -> Path:
