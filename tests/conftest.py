@@ -1,5 +1,6 @@
 """What every test gets: our own faults are raised, and nothing of ours is left behind."""
 
+import functools
 import gc
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,12 @@ def _state() -> dict[str, Any]:
             for part in name.split("."):
                 target = getattr(target, part)
             state[f"{module_name}.{name}"] = target
+    # Hypothesis has one of its own.
+    state["gc.callbacks"] = [c for c in gc.callbacks if isinstance(c, functools.partial)]
+    dynamo: Any = sys.modules.get("torch._dynamo.callback")
+    if dynamo is not None:
+        handler = dynamo.callback_handler
+        state["callbacks of compilations"] = [*handler.start_callbacks, *handler.end_callbacks]
     optimizers: Any = sys.modules.get("torch.optim.optimizer")
     if optimizers is not None:
         state["optimizer step pre-hooks"] = dict(optimizers._global_optimizer_pre_hooks)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from traintrace.accounts import PHASES, STEP_ACCOUNT_NAMES
-from traintrace.facts import RankFacts
+from traintrace.facts import ABANDONED, RankFacts
 from traintrace_analysis.step_window import Floats, Ints
 
 REQUIRED_COLUMNS: tuple[str, ...] = (
@@ -26,15 +26,24 @@ REQUIRED_COLUMNS: tuple[str, ...] = (
 
 
 def step_ids(rank: RankFacts) -> Ints:
-    """Give the ids of the rank's completed steps, ascending."""
+    """Give the ids of all steps that the rank has rows of, ascending."""
     return np.asarray(rank.columns.get("step", ()), dtype=np.int64)
+
+
+def counted_step_ids(rank: RankFacts) -> Ints:
+    """Give the ids of the rank's completed steps, ascending, without those that were abandoned."""
+    ids, flags = step_ids(rank), rank.columns.get("flags")
+    if flags is None or not len(ids):
+        return ids
+    counted: Ints = ids[(np.asarray(flags, dtype=np.int64) & ABANDONED) == 0]
+    return counted
 
 
 def common_steps(ranks: Sequence[RankFacts], window_steps: int) -> Ints:
     """Give the latest `window_steps` step ids that every one of `ranks` completed."""
     common: Ints = np.empty(0, dtype=np.int64)
     for position, rank in enumerate(ranks):
-        ids = step_ids(rank)
+        ids = counted_step_ids(rank)
         if position == 0:
             common = ids
         elif not np.array_equal(common, ids):

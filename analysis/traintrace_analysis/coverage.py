@@ -5,7 +5,7 @@ import numpy as np
 from traintrace.facts import RunFacts
 from traintrace_analysis.columns import Aligner
 from traintrace_analysis.families import UNEXAMINED
-from traintrace_analysis.model import Coverage, Memory, Metric
+from traintrace_analysis.model import Counts, Coverage, Memory, Metric
 from traintrace_analysis.step_window import Floats, StepWindow
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wall import imbalances
@@ -16,7 +16,7 @@ _NO_TOKENS = "the batches hold no attention mask on the CPU to count tokens by"
 
 
 def measure_coverage(
-    window: StepWindow, metrics: dict[str, Metric], memory: Memory | None
+    window: StepWindow, metrics: dict[str, Metric], memory: Memory | None, counts: Counts
 ) -> dict[str, Coverage]:
     """Give the coverage of every metric, of the work counted, of memory and of absent sections.
 
@@ -54,7 +54,11 @@ def measure_coverage(
         coverage[f"section.{name}"] = Coverage("not_measured", 0, 0, reason)
     coverage["section.memory"] = coverage["memory"]
     lost = "a step that a process had not yet written when it ended leaves no count"
-    coverage["steps_unpublished"] = Coverage("not_measured", 0, 0, lost)
+    coverage["steps_unpublished"] = (
+        Coverage("not_measured", 0, 0, lost)
+        if counts.steps_unpublished is None
+        else Coverage("measured", len(window.ranks), len(window.steps), None)
+    )
     return coverage
 
 

@@ -46,6 +46,7 @@ def count_work(ranks: Sequence[RankFacts]) -> Counts:
     return Counts(
         steps=_most(one.steps for one in totals),
         steps_aborted=_most(one.steps_aborted for one in totals),
+        steps_unpublished=_unpublished(ranks),
         updates_skipped=_most(one.updates_skipped for one in totals),
         micro_batches=_most(one.micro_batches for one in totals),
         samples=_sum(one.samples for one in totals),
@@ -54,6 +55,12 @@ def count_work(ranks: Sequence[RankFacts]) -> Counts:
         epochs=_most(one.epochs for one in totals),
         dropped_rows=_sum(one.dropped_rows for one in totals),
     )
+
+
+def _unpublished(ranks: Sequence[RankFacts]) -> int | None:
+    """Give 0 if every rank wrote its last flush, which holds all that was completed; else None."""
+    all_ended = bool(ranks) and all(rank.status not in ("running", "lost") for rank in ranks)
+    return 0 if all_ended else None
 
 
 def draw_series(window: StepWindow, rank: int | None) -> Series:

@@ -115,10 +115,15 @@ class Counts:
 
     `steps`, `steps_aborted`, `micro_batches`, `updates_skipped` and `epochs` are the most that any
     rank counted; samples and tokens are summed over the ranks, and so are dropped rows.
+
+    Attributes:
+        steps_unpublished: Completed steps that never reached a rank's file. A rank that ended in
+            order has none; of one that did not, nobody knows how many.
     """
 
     steps: int | None
     steps_aborted: int | None
+    steps_unpublished: int | None
     updates_skipped: int | None
     micro_batches: int | None
     samples: int | None

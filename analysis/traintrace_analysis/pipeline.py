@@ -45,6 +45,7 @@ def analyse(facts: RunFacts, *, window_steps: int = 10_000) -> Analysis:
     findings = () if context is None else find(context)
     unexamined = None if chosen is None else measure_unexamined(window, chosen, context, findings)
     memory = measure_memory(window)
+    counts = count_work(ranks)
     rank = None if chosen is None else chosen.rank
     measured = metrics["step_time"].representative_rank
     return Analysis(
@@ -55,14 +56,14 @@ def analyse(facts: RunFacts, *, window_steps: int = 10_000) -> Analysis:
         statistics=summarise_statistics(window, metrics, measured),
         wall=build_wall(ranks, rank),
         throughput=measure_throughput(window),
-        counts=count_work(ranks),
+        counts=counts,
         attempts=list_attempts(facts),
         series=draw_series(window, rank),
         memory=memory,
         findings=findings,
         families=family_states(window, metrics, findings, unexamined),
         verdict=judge(window, metrics, context, findings, unexamined),
-        coverage=measure_coverage(window, metrics, memory),
+        coverage=measure_coverage(window, metrics, memory, counts),
         warnings=collect_warnings(facts, window),
     )
 

@@ -35,7 +35,7 @@ def _after_last_ns(rank: RankFacts, last: int) -> int:
 
     Dropped steps and shutdown are no part of a round trip. 0 if the rank went on to more steps.
     """
-    if last != rank.totals.steps:
+    if last != rank.totals.last_step:
         return 0
     spent = 0
     for span in reversed(rank.spans):  # in the order of steps

@@ -18,7 +18,7 @@ def warmup_steps(steps: Ints, step_time_ns: Floats, flags: Ints) -> int:
     start of the process can have one.
 
     Args:
-        steps: Step ids of the window.
+        steps: Step ids of the window, counted from the start of training.
         step_time_ns: Ranks by steps.
         flags: Ranks by steps; a bit counts if any rank has it.
     """

@@ -6,7 +6,7 @@ import numpy as np
 
 from traintrace.accounts import ACCOUNTS, GROUPS, STEP_ACCOUNT_NAMES
 from traintrace.facts import RankFacts, RunFacts
-from traintrace_analysis.columns import Aligner, common_steps
+from traintrace_analysis.columns import Aligner, common_steps, counted_step_ids
 from traintrace_analysis.findings import Clock
 from traintrace_analysis.reasons import missing_reasons
 from traintrace_analysis.step_window import Floats, StepWindow
@@ -54,7 +54,9 @@ def build_window(facts: RunFacts, window_steps: int) -> StepWindow:
         if name in _BETWEEN:
             step_time -= values
     device = _device_phases(aligner, host)
-    warmup = warmup_steps(steps, step_time, flags)
+    # Steps that were abandoned were no start: training has begun anew after them.
+    given_up = max((rank.totals.steps_abandoned for rank in ranks), default=0)
+    warmup = warmup_steps(steps - given_up, step_time, flags)
     clock: Clock = "device" if _device_covers(host, device, warmup) else "host"
     host["step_time"] = step_time
     accelerator = any(_is_accelerator(rank) for rank in ranks)
@@ -93,7 +95,7 @@ def attempt_ranks(facts: RunFacts, attempt: int) -> tuple[RankFacts, ...]:
 
 
 def _participants(facts: RunFacts) -> tuple[int, tuple[RankFacts, ...]]:
-    with_rows = [rank for rank in facts.ranks if len(rank.columns.get("step", ()))]
+    with_rows = [rank for rank in facts.ranks if len(counted_step_ids(rank))]
     pool = with_rows or list(facts.ranks)
     attempt = max((rank.attempt for rank in pool), default=0)
     ranks = sorted((r for r in with_rows if r.attempt == attempt), key=lambda r: r.rank)

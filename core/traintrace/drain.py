@@ -5,20 +5,24 @@ Nothing here runs on the training thread, apart from the last flush when the ses
 
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from traintrace import accounts, facts
+from traintrace.books import LedgerTotals
 from traintrace.clock import HostAnchor
 from traintrace.device import PendingSteps
+from traintrace.eventlog import MAX_EVENTS, MAX_OF_A_KIND, EventLog
 from traintrace.faults import FaultReporter
 from traintrace.handover import Handover
-from traintrace.ledger import LedgerTotals
+from traintrace.incidents import Incidents
+from traintrace.logged import LoggedValues
+from traintrace.occurrences import MAX_WAITING
 from traintrace.retention import Retention
 from traintrace.rows import BookedStep, book_step
 from traintrace.samplers import ResidentSampler
 from traintrace.store import RankWriter
+from traintrace.totals import make_totals
 
 FLUSH_INTERVAL_S: Final = 0.5
 # An idle drain still writes this often, so that a reader can tell a quiet run from a dead one.
@@ -27,19 +31,6 @@ HEARTBEAT_S: Final = 2.0
 SLICES_PER_WRITE: Final = 16
 # How long the end of a run waits for device events that are still on their way.
 FINAL_RESOLVE_S: Final = 1.0
-
-
-Item = TypeVar("Item")
-
-
-class Deferred(Protocol):
-    """A logged value that is still on its way from the device."""
-
-    def ready(self) -> bool:
-        """Say whether `value` can be read without waiting."""
-
-    def value(self) -> float:
-        """Give the value."""
 
 
 class RankState(Protocol):
@@ -76,6 +67,7 @@ class Drain:
         region_names: list[str],
         pending: PendingSteps | None,
         resident: ResidentSampler | None,
+        incidents: Incidents,
         interval_s: float = FLUSH_INTERVAL_S,
     ) -> None:
         self._handover = handover
@@ -86,11 +78,12 @@ class Drain:
         self._region_names = region_names
         self._pending = pending
         self._resident = resident
+        self._incidents = incidents
         self._interval_s = interval_s
         self._retention = Retention(writer)
-        self._events: deque[facts.Event] = deque()
-        self._scalars: deque[facts.Scalar] = deque()
-        self._deferred: list[tuple[int, str, Deferred]] = []
+        self._events = EventLog()
+        self._scalars = LoggedValues()
+        self._abandoned = 0  # the steps up to this number are flagged in the file
         self._flush_lock = threading.Lock()
         self._stop = threading.Event()
         self._written_at = 0.0
@@ -105,11 +98,11 @@ class Drain:
 
     def add_event(self, event: facts.Event) -> None:
         """Queue an event for the next flush; may be called from any thread."""
-        self._events.append(event)
+        self._events.add(event)
 
     def add_scalar(self, scalar: facts.Scalar) -> None:
         """Queue a value of a step that was published already, for the next flush."""
-        self._scalars.append(scalar)
+        self._scalars.add(scalar)
 
     def _run(self) -> None:
         with self._faults.guard("the head of the rank's file"):
@@ -132,8 +125,10 @@ class Drain:
         with self._flush_lock:
             more = True
             while more:
-                booked, totals, scalars, more = self._book_batch()
-                self._write(booked, totals, (), scalars, even_if_empty)
+                with self._faults.guard("collections and compilations"):
+                    self._incidents.look()
+                booked, totals, more = self._book_batch()
+                self._write(booked, totals, even_if_empty=even_if_empty)
 
     def stop(self) -> None:
         """Stop the threads; a second call does nothing."""
@@ -150,16 +145,18 @@ class Drain:
         self._wait_for_device()
         with self._flush_lock:
             tail, ledger_totals = self._handover.close()
-            scalars = _take_all(self._scalars) + self._take_deferred()
-            self._write((), self._totals(ledger_totals), tail, scalars, even_if_empty=True)
+            totals = self._totals(ledger_totals)
+            self._incidents.place_rest(totals.last_step + 1)
+            self._write((), totals, tail, even_if_empty=True)
             left_open = self._writer.close()
         if left_open is not None:
             self._faults.warn(
                 f"{self._writer.location} keeps its write-ahead log beside it ({left_open}); "
                 "copy the -wal file along with it"
             )
-        if self._deferred:
-            self._faults.warn(f"{len(self._deferred)} logged values never arrived from the device")
+        if self._scalars.on_their_way:
+            missing = self._scalars.on_their_way
+            self._faults.warn(f"{missing} logged values never arrived from the device")
 
     def _wait_for_device(self) -> None:
         """Flush what is left, and give device events that are on their way a moment to arrive."""
@@ -169,57 +166,43 @@ class Drain:
             time.sleep(0.005)
             self._flush(even_if_empty=False)
 
-    def _book_batch(self) -> tuple[list[BookedStep], facts.Totals, list[facts.Scalar], bool]:
+    def _book_batch(self) -> tuple[list[BookedStep], facts.Totals, bool]:
         """Book as much as one transaction takes; the last value says whether more waits."""
         booked: list[BookedStep] = []
-        scalars = _take_all(self._scalars)
         for _ in range(SLICES_PER_WRITE):
             rows, ledger_totals, more = self._handover.replay()
             for number, row in rows:
                 with self._faults.guard("the row of a step"):
                     if self._resident is not None:
                         row.capture.rss_bytes = self._resident.largest_until(row.end_ns)
+                    self._incidents.fill_in(number, row)
                     step = book_step(number, row, self._anchor.offset_ns, self._region_names)
                     booked.append(step)
-                    scalars += self._read_scalars(number, step.scalars)
+                    self._scalars.add_of_step(number, step.scalars)
             if not more:
                 break
-        return booked, self._totals(ledger_totals), scalars, more
-
-    def _read_scalars(self, step: int, pairs: Sequence[tuple[str, object]]) -> list[facts.Scalar]:
-        ready = []
-        for name, value in pairs:
-            if isinstance(value, float):
-                ready.append(facts.Scalar(step, name, value))
-            else:
-                self._deferred.append((step, name, value))  # type: ignore[arg-type]  # see Session.log
-        return ready + self._take_deferred()
-
-    def _take_deferred(self) -> list[facts.Scalar]:
-        waiting, self._deferred = self._deferred, []
-        arrived = []
-        for step, name, value in waiting:
-            if value.ready():
-                arrived.append(facts.Scalar(step, name, value.value()))
-            else:
-                self._deferred.append((step, name, value))
-        return arrived
+        return booked, self._totals(ledger_totals), more
 
     def _write(
         self,
         booked: Sequence[BookedStep],
         totals: facts.Totals,
-        tail: Sequence[facts.Span],
-        scalars: Sequence[facts.Scalar],
+        tail: Sequence[facts.Span] = (),
         even_if_empty: bool = False,
     ) -> None:
         device = self._resolve()
-        events = _take_all(self._events)
+        events = self._take_events(totals.last_step + 1)
+        scalars = self._scalars.take()
+        newly_abandoned = totals.steps_abandoned != self._abandoned
         moment = time.monotonic()
-        something = bool(booked or device or events or scalars or even_if_empty)
+        something = bool(booked or device or events or scalars or newly_abandoned or even_if_empty)
         if not something and moment - self._written_at < HEARTBEAT_S:
             return
         self._written_at = moment
+        if self._events.dropped:
+            self._faults.warn(
+                f"events beyond {MAX_EVENTS}, or {MAX_OF_A_KIND} of a kind, are counted and not kept"
+            )
         self._writer.write(
             booked,
             totals,
@@ -228,14 +211,24 @@ class Drain:
             events=events,
             device_ns=device,
             meta=self._state.meta(self._handover.counts.largest_group),
+            abandoned=totals.steps_abandoned if newly_abandoned else 0,
         )
+        self._abandoned = totals.steps_abandoned
         if self._writer.fault is not None:
             self._faults.warn(
                 f"traintrace cannot write {self._writer.location} any more ({self._writer.fault}); "
                 "it keeps the rest in memory for the report"
             )
-        self._retention.apply(totals.steps)
+        self._retention.apply(totals.last_step)
         self._state.after_flush(totals)
+
+    def _take_events(self, next_step: int) -> list[facts.Event]:
+        """Give the events since the last flush; an occurrence without a step gets the next one."""
+        seen = [(next_step, occurrence) for occurrence in self._handover.take_occurrences()]
+        self._incidents.place_rest(next_step, keep=MAX_WAITING)
+        for step, occurrence in seen + self._incidents.take():
+            self._events.add_occurrence(occurrence, step, self._anchor.offset_ns)
+        return self._events.take()
 
     def _resolve(self) -> list[tuple[int, Mapping[str, int]]]:
         if self._pending is None:
@@ -247,36 +240,11 @@ class Drain:
         ]
 
     def _totals(self, ledger: LedgerTotals) -> facts.Totals:
-        named = {
-            name: (ledger.total_ns[i], ledger.inside_ns[i], ledger.calls[i])
-            for i, name in enumerate(accounts.NAMES)
-            if ledger.total_ns[i] or ledger.calls[i]
-        }
-        counts = self._handover.counts
-        return facts.Totals(
-            account_ns={name: ns for name, (ns, _, _) in named.items()},
-            inside_ns={name: inside for name, (_, inside, _) in named.items()},
-            calls={name: calls for name, (_, _, calls) in named.items()},
-            wall_ns=ledger.end_ns - ledger.start_ns,
-            start_ns=ledger.start_ns + self._anchor.offset_ns,
-            steps=ledger.steps,
-            steps_aborted=ledger.steps_aborted,
-            dropped_rows=counts.dropped_rows,
-            micro_batches=counts.micro_batches,
-            samples=counts.samples,
-            tokens=counts.tokens,
-            padded_tokens=counts.padded_tokens,
-            updates_skipped=counts.updates_skipped,
-            epochs=counts.epochs,
-            transitions=ledger.transitions,
+        return make_totals(
+            ledger,
+            self._handover.counts,
+            offset_ns=self._anchor.offset_ns,
             foreign_calls=self._state.foreign_calls(),
-            unbalanced=ledger.unbalanced,
+            dropped_events=self._events.dropped + self._handover.occurrences_lost,
+            gc_ns=self._incidents.gc_ns,
         )
-
-
-def _take_all(queue: "deque[Item]") -> list[Item]:
-    """Empty a queue that another thread may be filling, and lose nothing."""
-    taken = []
-    while queue:
-        taken.append(queue.popleft())
-    return taken

@@ -24,6 +24,7 @@ COMPILED = 1 << 6
 COMPILED_KNOWN = 1 << 7
 GC = 1 << 8
 CARRIED = 1 << 9
+ABANDONED = 1 << 10
 
 FLAG_NAMES: Mapping[int, str] = {
     PARTIAL_GROUP: "partial_group",
@@ -34,6 +35,7 @@ FLAG_NAMES: Mapping[int, str] = {
     COMPILED: "compiled",
     GC: "gc",
     CARRIED: "carried",
+    ABANDONED: "abandoned",
 }
 
 
@@ -42,7 +44,8 @@ class StepRow:
     """One completed optimizer update of one rank; row k covers close(k-1) to close(k).
 
     Attributes:
-        step: 1-based count of completed steps in this process and attempt.
+        step: 1-based number of the completed step in this process and attempt; steps that were
+            abandoned afterwards keep theirs.
         framework_step: The framework's own counter after the step, if it has one.
         epoch: 0-based epoch, if known.
         micro_batches: Micro-batches whose gradients went into this update.
@@ -59,6 +62,8 @@ class StepRow:
         peak_reserved_bytes: The allocator's peak of reserved memory during the step.
         rss_bytes: Resident memory of this process at the step's close.
         flags: Bits named in `FLAG_NAMES`.
+        gc_ns: Time in Python's garbage collector on the training thread, from `open_ns` to the
+            close; it is part of the accounts that were open. None if it was not watched.
     """
 
     step: int
@@ -78,6 +83,7 @@ class StepRow:
     peak_reserved_bytes: int | None
     rss_bytes: int | None
     flags: int
+    gc_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +127,21 @@ class Event:
     """Something that happened once: an exception, an epoch, an evaluation, a fault of the tracer.
 
     Attributes:
-        kind: A short lower-case word, e.g. "exception", "epoch", "fault".
-        step: The step that was open or comes next.
+        at_ns: When it happened; where it has a length, when it began.
+        kind: A short lower-case word: "exception", "epoch", "evaluation", "prediction",
+            "checkpoint", "tuning", "gc", "compilation", "allocator_retry", "out_of_memory", or what
+            a plugin notes.
+        step: The step that was open or came next; of an epoch, its first.
         detail: One line of text; holds no path and no argument values.
+        duration_ns: How long it took, all that ran inside it included; None where it has no length
+            or none was recorded.
     """
 
     at_ns: int
     kind: str
     step: int
     detail: str
+    duration_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +154,16 @@ class Totals:
         calls: Outermost calls per account.
         wall_ns: From the start of the span to the last entry that was folded in.
         start_ns: Start of the span.
-        steps: Completed steps. steps_aborted: steps that were dropped.
+        steps: Completed steps that count, as do all sums of work below.
+        steps_aborted: Steps that were dropped, `steps_abandoned` included: completed steps that were
+            given up afterwards. Those are the steps up to this number.
         dropped_rows: Completed steps that are in the sums and in no row.
         transitions: Entries that the training thread appended to its journal.
         foreign_calls: Hook calls on other threads, which were not counted.
-        unbalanced: Leaves that matched no entry.
+        unbalanced: Leaves that matched no entry, and entries that nothing left.
+        dropped_events: Events beyond those that are kept.
+        gc_ns: Time in Python's garbage collector on the training thread, between steps too; it is
+            part of the accounts that were open. None if it was not watched.
     """
 
     account_ns: Mapping[str, int]
@@ -166,6 +183,14 @@ class Totals:
     transitions: int
     foreign_calls: int
     unbalanced: int
+    steps_abandoned: int = 0
+    dropped_events: int = 0
+    gc_ns: int | None = None
+
+    @property
+    def last_step(self) -> int:
+        """Give the number of the step that was completed last."""
+        return self.steps + self.steps_abandoned
 
 
 @dataclass(frozen=True, slots=True)

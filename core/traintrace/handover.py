@@ -12,9 +12,12 @@ from collections import deque
 from typing import Final
 
 from traintrace import facts
+from traintrace.books import LedgerRow, LedgerTotals
 from traintrace.device import PendingSteps
+from traintrace.epochs import Epochs
 from traintrace.journal import Segment
-from traintrace.ledger import Ledger, LedgerRow, LedgerTotals
+from traintrace.ledger import Ledger
+from traintrace.occurrences import Occurrence
 from traintrace.rows import spans_of
 from traintrace.steps import StepCapture
 
@@ -70,7 +73,7 @@ class Handover:
     """Segments on their way to the books, and the books themselves.
 
     Attributes:
-        counts: Sums of what the captures carried.
+        counts: Sums of what the captures carried, over the steps that count.
         waiting: Segments that nobody has booked. room: from this many on the drain is woken.
         filling: Set when the queue is half full, so that the drain does not sleep on.
     """
@@ -85,6 +88,7 @@ class Handover:
         self.waiting: deque[Segment] = deque()
         self._lock = threading.Lock()
         self._in_parts = False
+        self._epochs = Epochs()
         self.counts = Counts()
         self.filling = threading.Event()
 
@@ -116,25 +120,41 @@ class Handover:
             for _ in range(min(len(self.waiting), SLICE)):
                 row = self._book(self.waiting.popleft(), keep=True)
                 if row is not None:
-                    rows.append((self._ledger.steps, row))
+                    rows.append((self._ledger.last_step, row))
             return rows, self._ledger.totals(), bool(self.waiting)
 
     def close(self) -> tuple[tuple[facts.Span, ...], LedgerTotals]:
         """End the books after the last `replay`; give the spans after the last row, and the totals."""
         with self._lock:
             inside, between, calls = self._ledger.close()
-            tail = spans_of(self._ledger.steps + 1, between, inside, calls)
+            self._epochs.close()
+            tail = spans_of(self._ledger.last_step + 1, between, inside, calls)
             return tail, self._ledger.totals()
+
+    def take_occurrences(self) -> list[Occurrence]:
+        """Give what the books have seen end since the last call: epochs, evaluations, checkpoints."""
+        taken = self._ledger.occurrences.take() + self._epochs.ended.take()
+        return sorted(taken, key=lambda occurrence: occurrence.start_ns)
+
+    @property
+    def occurrences_lost(self) -> int:
+        """Give how many occurrences came while too many were waiting."""
+        return self._ledger.occurrences.lost + self._epochs.ended.lost
 
     def _book(self, segment: Segment, keep: bool) -> LedgerRow | None:
         timed = self._pending is not None and keep and segment.capture is not None
         books = self._ledger.snapshot() if timed and not self._in_parts else None
+        abandoned = self._ledger.steps_abandoned
         row = self._ledger.replay(segment)
+        if self._ledger.steps_abandoned != abandoned:
+            self.counts = Counts()
+            self._epochs.close(" (abandoned)")
         if row is not None:
             self.counts.add(row.capture)
+            self._epochs.add(self._ledger.last_step, row)
         if self._pending is not None:
             if books is not None:
-                self._pending.add(self._ledger.steps, segment, books)
+                self._pending.add(self._ledger.last_step, segment, books)
             else:
                 self._pending.discard(segment)
         self._in_parts = segment.capture is None

@@ -29,6 +29,7 @@ ABORT: Final = 193  # the open step is dropped
 EXHAUSTED: Final = 194  # the fetch that is open ended in StopIteration
 OWN_WORK_DONE: Final = 195  # this rank's own part of the backward that is open has ended
 RETRACT: Final = 196  # the step that OPEN opened last brought no batch: no step has opened
+ABANDON: Final = 197  # all steps completed so far count no more
 REGION: Final = 256
 
 # Past this many entries a step's segment is published in parts, so that one step with thousands of

@@ -5,36 +5,28 @@ From the replay follow, whatever the entries are:
 
 * the accounts of a row sum to its length, and rows tile the time line;
 * accounts are disjoint: an account's time is what passes while it is innermost;
-* nesting, missing leaves and retracted steps are settled here, not inside training.
+* nesting, missing leaves, retracted and abandoned steps are settled here, not inside training.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
 
 from traintrace.accounts import (
     ABORTED,
-    ADMITS,
     BACKWARD,
     BATCH_PREP,
-    CLIP,
-    COMMUNICATION,
     COUNT,
     EPOCH_BOUNDARY,
-    FORWARD,
     GAP,
     GRADIENT_SYNC,
-    H2D,
     INPUT_WAIT,
-    OPTIMIZER,
-    OTHER,
-    RESUME_SKIP,
     SHUTDOWN,
     STARTUP,
     STEP_ACCOUNTS,
-    USER,
 )
+from traintrace.books import LedgerRow, LedgerTotals
 from traintrace.journal import (
+    ABANDON,
     ABORT,
     BASE,
     EXHAUSTED,
@@ -45,85 +37,20 @@ from traintrace.journal import (
     SWITCH,
     Segment,
 )
+from traintrace.stack import AccountStack, Entry
 from traintrace.steps import StepCapture
 
-# Accounts that mean nothing outside a step: between steps their time stays where it is.
-_NEEDS_STEP: Final = frozenset(
-    (H2D, BATCH_PREP, FORWARD, BACKWARD, GRADIENT_SYNC, OPTIMIZER, OTHER)
-)
-# Entries that cannot outlive their step: a leave that never came, or an explicit mark.
-_ENDS_WITH_STEP: Final = frozenset((INPUT_WAIT, CLIP, COMMUNICATION, *_NEEDS_STEP))
-_ENDS_PREPARATION: Final = frozenset((FORWARD, BACKWARD, OPTIMIZER))
-_RELABELLED: Final = frozenset((RESUME_SKIP, *STEP_ACCOUNTS))
 
-
-@dataclass(slots=True)
-class _Entry:
-    """One open account.
-
-    Attributes:
-        code: What its leave will name: an account, or a region's enter code.
-        account: Where its time goes; the enclosing account if that is sealed.
-        before: Amount of `account` when the entry was made, so that a fetch can be retracted.
-    """
-
-    code: int
-    account: int
-    before: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerRow:
-    """The books of one completed step, from the step before's close to its own.
-
-    Attributes:
-        inside: Nanoseconds per account between the step's open and its close.
-        between: Nanoseconds per account before the open.
-        calls: Outermost calls per account in the row.
-        regions: Nanoseconds and calls per region number.
-        capture: The facts that came with the step.
-    """
-
-    start_ns: int
-    open_ns: int
-    end_ns: int
-    inside: tuple[int, ...]
-    between: tuple[int, ...]
-    calls: tuple[int, ...]
-    regions: dict[int, tuple[int, int]]
-    capture: StepCapture
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerTotals:
-    """Sums over all rows and the tail, as of one instant; `total_ns` sums to `end_ns - start_ns`."""
-
-    start_ns: int
-    end_ns: int
-    total_ns: tuple[int, ...]
-    inside_ns: tuple[int, ...]
-    calls: tuple[int, ...]
-    steps: int
-    steps_aborted: int
-    transitions: int
-    unbalanced: int
-
-
-class Ledger:
+class Ledger(AccountStack):
     """The books of one thread, advanced one segment at a time and in order."""
 
     def __init__(self, start_ns: int) -> None:
-        self._stack = [_Entry(STARTUP, STARTUP)]
-        self._region_stack: list[int] = []
+        super().__init__(start_ns)
         self.begin(start_ns)
-        self._is_open = False
         self._base_before_open = STARTUP
-        self._opened_by: _Entry | None = None
-        self._inside, self._between, self._calls = [0] * COUNT, [0] * COUNT, [0] * COUNT
-        self._amounts = self._between
-        self._regions: dict[int, tuple[int, int]] = {}
+        self._opened_by: Entry | None = None
         self._total, self._total_inside, self._total_calls = [0] * COUNT, [0] * COUNT, [0] * COUNT
-        self._steps = self._steps_aborted = self._transitions = self._unbalanced = 0
+        self._steps_aborted = self._steps_abandoned = self._transitions = 0
 
     def begin(self, start_ns: int) -> None:
         """Let the span start at this instant instead; only before anything is booked."""
@@ -135,9 +62,14 @@ class Ledger:
         return self._last
 
     @property
-    def steps(self) -> int:
-        """Give the number of completed steps so far."""
-        return self._steps
+    def last_step(self) -> int:
+        """Give the number of the step that was completed last, abandoned ones included; 0 before."""
+        return self._next_step - 1
+
+    @property
+    def steps_abandoned(self) -> int:
+        """Give how many of the completed steps count no more: all up to this number."""
+        return self._steps_abandoned
 
     def replay(self, segment: Segment) -> LedgerRow | None:
         """Book one segment; give the row if it completes a step."""
@@ -161,7 +93,7 @@ class Ledger:
             self._total[account] += self._inside[account] + self._between[account]
             self._total_inside[account] += self._inside[account]
             self._total_calls[account] += self._calls[account]
-        self._inside, self._between, self._calls = [0] * COUNT, [0] * COUNT, [0] * COUNT
+        self._inside, self._between, self._calls = [0] * (COUNT + 1), [0] * COUNT, [0] * COUNT
         self._amounts = self._inside if self._is_open else self._between
         self._regions = {}
         self._row_start = self._settled = self._last
@@ -171,10 +103,13 @@ class Ledger:
 
         Time in no account after the last step is shutdown, not a gap: no batch was requested any more.
         """
-        if self._steps:
+        self._end_occurrences(0)
+        if self._suspended is not None:
+            self._give_up_suspended()
+        if self.last_step:
             self._between[SHUTDOWN] += self._between[GAP]
             self._between[GAP] = 0
-        tail = tuple(self._inside), tuple(self._between), tuple(self._calls)
+        tail = tuple(self._inside[:COUNT]), tuple(self._between), tuple(self._calls)
         self.settle()
         return tail
 
@@ -186,8 +121,9 @@ class Ledger:
             tuple(self._total),
             tuple(self._total_inside),
             tuple(self._total_calls),
-            self._steps,
+            self.last_step - self._steps_abandoned,
             self._steps_aborted,
+            self._steps_abandoned,
             self._transitions,
             self._unbalanced,
         )
@@ -220,83 +156,14 @@ class Ledger:
                 self._own_work_done()
             elif code == RETRACT:
                 self._retract_step()
+            elif code == ABANDON:
+                self._abandon_steps()
             else:
                 self._unbalanced += 1
 
-    def _charge(self, moment: int) -> None:
-        elapsed = moment - self._last
-        if elapsed < 0:  # a monotonic clock never does this; a foreign writer might
-            self._unbalanced += 1
-            return
-        self._amounts[self._stack[-1].account] += elapsed
-        if self._region_stack:
-            region = self._region_stack[-1]
-            ns, calls = self._regions.get(region, (0, 0))
-            self._regions[region] = (ns + elapsed, calls)
-        self._last = moment
-
-    def _enter(self, account: int) -> None:
-        self._push(_Entry(account, self._admitted(account)))
-
-    def _push(self, entry: _Entry) -> None:
-        opens = entry.account == INPUT_WAIT and not self._is_open
-        if opens:
-            self._open_step(entry)
-        if entry.account in _ENDS_PREPARATION and self._stack[0].account == BATCH_PREP:
-            self._stack[0].account = OTHER
-        if entry.account != self._stack[-1].account:
-            self._calls[entry.account] += 1
-        entry.before = self._amounts[entry.account]
-        self._stack.append(entry)
-
-    def _admitted(self, account: int) -> int:
-        """Give the account that an entry of `account` is charged to where the stack stands now."""
-        innermost = self._stack[-1].account
-        admits = ADMITS[innermost] if len(self._stack) > 1 else None
-        if admits is not None and account not in admits:
-            return innermost
-        if account in _NEEDS_STEP and not self._is_open:
-            return innermost
-        return account
-
-    def _leave(self, code: int) -> None:
-        stack = self._stack
-        for depth in range(len(stack) - 1, 0, -1):
-            if stack[depth].code == code:
-                self._unwind(depth)
-                return
-        self._unbalanced += 1
-
-    def _unwind(self, depth: int) -> None:
-        """Close the entry at `depth` and all that is still open above it, at this instant."""
-        for entry in self._stack[depth + 1 :]:
-            self._unbalanced += 1
-            self._forget_region(entry)
-        self._forget_region(self._stack[depth])
-        del self._stack[depth:]
-
-    def _forget_region(self, entry: _Entry) -> None:
-        if entry.code >= REGION and self._region_stack:
-            self._region_stack.pop()
-
-    def _enter_region(self, code: int) -> None:
-        number = (code - REGION) // 2
-        ns, calls = self._regions.get(number, (0, 0))
-        self._regions[number] = (ns, calls + 1)
-        self._push(_Entry(code, self._admitted(USER)))
-        self._region_stack.append(number)
-
-    def _switch(self, account: int) -> None:
-        if len(self._stack) > 1 and self._stack[-1].code in _RELABELLED:
-            self._stack.pop()
-        self._enter(account)
-
-    def _set_base(self, account: int) -> None:
-        self._stack[0] = _Entry(account, account)
-
     # -- steps -----------------------------------------------------------------------------------
 
-    def _open_step(self, entry: _Entry | None) -> None:
+    def _open_step(self, entry: Entry | None) -> None:
         if self._is_open:
             return
         self._is_open, self._open, self._amounts = True, self._last, self._inside
@@ -350,16 +217,27 @@ class Ledger:
         self._steps_aborted += 1
         self._leave_step(GAP)
 
+    def _abandon_steps(self) -> None:
+        """Drop an open step and all that were completed so far: their time becomes `aborted`.
+
+        Time between those steps stays where it is.
+        """
+        self._abort()
+        count = self.last_step - self._steps_abandoned
+        self._total[ABORTED] += sum(self._total_inside)
+        for account in range(COUNT):
+            self._total[account] -= self._total_inside[account]
+        for account in STEP_ACCOUNTS:
+            self._total_calls[account] = 0
+        self._total_inside = [0] * COUNT
+        self._total_calls[ABORTED] += count
+        self._steps_aborted += count
+        self._steps_abandoned = self.last_step
+
     def _leave_step(self, base: int) -> None:
-        self._inside = [0] * COUNT
+        self._inside = [0] * (COUNT + 1)
         self._is_open, self._amounts, self._opened_by = False, self._between, None
         self._set_base(base)
-
-    def _close_leftovers(self) -> None:
-        for depth in range(1, len(self._stack)):
-            if self._stack[depth].code in _ENDS_WITH_STEP:
-                self._unwind(depth)
-                return
 
     def _close_row(self, capture: StepCapture) -> LedgerRow:
         self._close_leftovers()
@@ -367,13 +245,13 @@ class Ledger:
             self._row_start,
             self._open if self._is_open else self._last,
             self._last,
-            tuple(self._inside),
+            tuple(self._inside[:COUNT]),
             tuple(self._between),
             tuple(self._calls),
             self._regions,
             capture,
         )
-        self._steps += 1
+        self._next_step += 1
         self.settle()
         self._leave_step(GAP)
         return row

@@ -1,10 +1,11 @@
 """What a plugin brings into a session from its framework."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from traintrace.clock import DeviceClock
+from traintrace.occurrences import Occurrence
 from traintrace.steps import StepCapture
 
 
@@ -34,6 +35,33 @@ class MemoryReader(Protocol):
         """Fill in the peaks at the step's close."""
 
 
+# The kind of occurrence that flags the steps in which it happens.
+COMPILATION: Final = "compilation"
+
+
+class Watch(Protocol):
+    """Watches something beside training for one session; what it sees becomes events.
+
+    Attributes:
+        kind: What its occurrences are called, and what the reason in `unmeasured` is about.
+        unmeasured: Why it cannot see them; None while it can.
+    """
+
+    @property
+    def kind(self) -> str: ...  # noqa: D102 - see above
+
+    unmeasured: str | None
+
+    def begin(self) -> None:
+        """The span begins; called on the training thread."""
+
+    def look(self) -> Sequence[Occurrence]:
+        """Give what was seen since the last look; called by the drain, never waits."""
+
+    def close(self) -> None:
+        """Watch no more; called on the training thread. One more look follows."""
+
+
 Agreement = Callable[[int, str, Callable[[], str]], str]
 
 
@@ -48,6 +76,7 @@ class Ports:
         agree_on_run: Makes all ranks of a job use one run: takes the run's number in this process,
             this rank's own mark and a function that makes the run; calls that on one rank, and gives
             what it gave on all of them.
+        watches: Watch what the framework's runtime does beside training.
         packages: Distributions whose versions belong into the run's environment.
     """
 
@@ -55,4 +84,5 @@ class Ports:
     device_clock: DeviceClock | None = None
     read_scalar: Callable[[Any], object] | None = None
     agree_on_run: Agreement | None = None
+    watches: tuple[Watch, ...] = ()
     packages: tuple[str, ...] = ()

@@ -95,8 +95,12 @@ class RankReader:
         ]
 
     def events(self) -> list[facts.Event]:
-        """Read the events."""
-        rows = self._rows("SELECT at_ns, kind, step, detail FROM events ORDER BY rowid")
+        """Read the events in the order in which they were written; before schema 2 none has a length."""
+        stored = {row[1] for row in self._rows("PRAGMA table_info(events)")}
+        duration = "duration_ns" if "duration_ns" in stored else "NULL"
+        rows = self._rows(
+            f"SELECT at_ns, kind, step, detail, {duration} FROM events ORDER BY rowid"
+        )
         return [facts.Event(*row) for row in rows]
 
     def meta(self) -> dict[str, Any]:
@@ -114,11 +118,15 @@ class RankReader:
 
     def totals(self) -> facts.Totals:
         """Read the exact sums as of the last flush; all zero before the first."""
-        counters = dict.fromkeys(COUNTERS, 0) | {
-            name: value
-            for name, value in self.meta().get("counters", {}).items()
-            if name in COUNTERS
-        }
+        counters = (
+            dict.fromkeys(COUNTERS, 0)
+            | {"gc_ns": None}
+            | {
+                name: value
+                for name, value in self.meta().get("counters", {}).items()
+                if name in COUNTERS
+            }
+        )
         rows = self._rows("SELECT account, ns, inside_ns, calls FROM totals")
         return facts.Totals(
             account_ns={name: ns for name, ns, _, _ in rows},

@@ -21,6 +21,9 @@ class ActiveSession(Protocol):
     def log(self, name: str, value: object) -> None:
         """Log one value at the step that is open."""
 
+    def leave_to_parent(self) -> None:
+        """In a forked child: record nothing here."""
+
 
 class Registry:
     """Active sessions by the identity of the thread that opened them.
@@ -52,8 +55,7 @@ class Registry:
     def disown_all(self) -> None:
         """In a forked child: the thread identities are the parent's, so nothing may record here."""
         for session in self._sessions.values():
-            session.journal.disown()
-            session.recording = False
+            session.leave_to_parent()
         self._sessions.clear()
 
 

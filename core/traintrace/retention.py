@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from traintrace import accounts
+from traintrace import accounts, facts
 from traintrace.store import RankWriter
 
 KEEP_FIRST: Final = 1_000
@@ -46,7 +46,11 @@ class Retention:
     def _fold(self, first: int, last: int) -> None:
         columns = ", ".join(f"{name}_ns" for name in _FOLDED)
         span = (first, last)
-        rows = self._writer.run(f"SELECT {columns} FROM steps WHERE step BETWEEN ? AND ?", span)
+        rows = self._writer.run(
+            f"SELECT {columns} FROM steps "
+            f"WHERE step BETWEEN ? AND ? AND flags & {facts.ABANDONED} = 0",
+            span,
+        )
         statements: list[tuple[str, Sequence[Any]]] = []
         for name, values in zip(_FOLDED, zip(*rows, strict=True), strict=False):
             measured = [value for value in values if value is not None]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from traintrace import accounts, facts
-from traintrace.ledger import LedgerRow
+from traintrace.books import LedgerRow
 
 # An in-step account is reported as measured only where it was entered; these two always are.
 _ALWAYS_MEASURED = (accounts.BATCH_PREP, accounts.OTHER)
@@ -57,6 +57,7 @@ def _step_row(step: int, row: LedgerRow, offset_ns: int) -> facts.StepRow:
         peak_reserved_bytes=capture.peak_reserved_bytes,
         rss_bytes=capture.rss_bytes,
         flags=flags,
+        gc_ns=capture.gc_ns,
     )
 
 

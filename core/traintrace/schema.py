@@ -4,7 +4,8 @@ from typing import Final
 
 from traintrace import accounts
 
-SCHEMA_VERSION: Final = 1
+# 2: `gc_ns` of steps, `duration_ns` of events.
+SCHEMA_VERSION: Final = 2
 
 _COUNT_COLUMNS: Final = (
     "step",
@@ -28,6 +29,7 @@ STEP_COLUMNS: Final = (
     *_CALL_COLUMNS,
     *DEVICE_COLUMNS,
     *_MEMORY_COLUMNS,
+    "gc_ns",
     "flags",
 )
 
@@ -37,7 +39,7 @@ CREATE TABLE spans (step INTEGER, account TEXT, inside INTEGER, ns INTEGER, call
 CREATE INDEX spans_by_step ON spans (step);
 CREATE TABLE regions (step INTEGER, name TEXT, ns INTEGER, calls INTEGER);
 CREATE TABLE scalars (step INTEGER, name TEXT, value REAL);
-CREATE TABLE events (at_ns INTEGER, kind TEXT, step INTEGER, detail TEXT);
+CREATE TABLE events (at_ns INTEGER, kind TEXT, step INTEGER, detail TEXT, duration_ns INTEGER);
 CREATE TABLE totals (account TEXT PRIMARY KEY, ns INTEGER, inside_ns INTEGER, calls INTEGER);
 CREATE TABLE blocks (first_step INTEGER, last_step INTEGER, account TEXT, count INTEGER,
     sum_ns INTEGER, sum_squares REAL, min_ns INTEGER, max_ns INTEGER, histogram TEXT);
@@ -60,4 +62,7 @@ COUNTERS: Final = (
     "transitions",
     "foreign_calls",
     "unbalanced",
+    "steps_abandoned",
+    "dropped_events",
+    "gc_ns",
 )

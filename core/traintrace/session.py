@@ -8,26 +8,26 @@ owns everything else: run folder, drain, memory readings, faults, and the order 
 
 import atexit
 import os
-import random
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from traintrace import facts
 from traintrace.clock import HostAnchor
 from traintrace.cost import hot_transition_ns, stored_in_situ_transition_ns
-from traintrace.device import EventRecorder, PendingSteps
 from traintrace.drain import Drain
+from traintrace.ending import EndStatus, error_of_script, random_state_kept, status_of
 from traintrace.environment import describe_environment
 from traintrace.faults import FaultReporter
+from traintrace.garbage import GarbageWatch
 from traintrace.handover import Handover
 from traintrace.identity import Identity
-from traintrace.journal import ABORT, REGION, Clock, Journal
+from traintrace.incidents import Incidents
+from traintrace.journal import ABANDON, ABORT, REGION, Clock, Journal
 from traintrace.ledger import Ledger
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
@@ -36,33 +36,11 @@ from traintrace.registry import REGISTRY
 from traintrace.runfolder import Run, rank_file, wait_for_ranks
 from traintrace.runstart import StartedRun, start_run
 from traintrace.samplers import ResidentSampler
+from traintrace.stepmemory import StepMemory
 from traintrace.steps import StepCapture
+from traintrace.timing import Timing
 
-EndStatus = Literal["completed", "failed", "interrupted"]
-# Downgrade to the host clock when recording events costs more than this share of step time ...
-EVENT_COST_SHARE = 0.01
-# ... and more than this per step [ns]; below it nobody cares.
-EVENT_COST_FLOOR_NS = 50_000
-_JUDGED_AFTER_STEPS = 50
-
-
-def status_of(error: BaseException | None) -> EndStatus:
-    """Give how training ended from what ended it: Ctrl-C interrupts, a clean exit completes."""
-    if error is None or isinstance(error, GeneratorExit):
-        return "completed"
-    if isinstance(error, SystemExit) and error.code in (None, 0):
-        return "completed"
-    return "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-
-
-@contextmanager
-def _random_state_kept() -> Iterator[None]:
-    """Keep Python's random draws as they are: Rich takes one when it is imported."""
-    state = random.getstate()
-    try:
-        yield
-    finally:
-        random.setstate(state)
+__all__ = ["EndStatus", "Session", "status_of"]
 
 
 class Session:
@@ -105,10 +83,12 @@ class Session:
         self._now = now
         self._on_finish = on_finish
         self._status: facts.RunStatus = "running"
-        self._memory = ports.memory if options.step_memory else None
-        self.open_memory = None if self._memory is None else self._open_memory
+        reader = ports.memory if options.step_memory else None
+        self._memory = None if reader is None else StepMemory(reader, self.faults, self.unmeasured)
+        self.open_memory = None if self._memory is None else self._memory.open_step
         self.close_at_exit: Callable[[BaseException | None], None] = self._finish_with
-        self._warmup_steps, self._max_steps = options.warmup_steps or 0, options.max_steps
+        # The numbers of the last step of the warm-up and of the last one that is recorded.
+        self._warmup_until, self._record_until = options.warmup_steps or 0, options.max_steps
         # A framework that starts its own processes knows the rank better than the environment.
         self._identity = identity or Identity.from_environment()
         self._hot_ns, self._in_situ_ns = hot_transition_ns(), stored_in_situ_transition_ns()
@@ -124,10 +104,15 @@ class Session:
         self._regions = RegionNames()
         self._steps = 0
         self.capture: StepCapture
-        self._arrange_clocks()
+        self._timing = Timing(options.level, ports.device_clock, now)
+        owner = threading.get_ident()
+        self.journal = Journal(owner, lambda segment: None, now, self._timing.recorder)
+        self._end = self.end_step  # bound once, not at every step
+        self._renew_capture()
         self._anchor = HostAnchor.read(now)
         self._ledger = Ledger(now())
-        self._handover = Handover(self._ledger, self._pending)
+        self._handover = Handover(self._ledger, self._timing.pending)
+        self._incidents = Incidents(GarbageWatch(owner, now), ports.watches, self.unmeasured)
         self._drain = Drain(
             self._handover,
             self._writer,
@@ -135,24 +120,11 @@ class Session:
             self.faults,
             self._anchor,
             self._regions.names,
-            self._pending,
+            self._timing.pending,
             ResidentSampler(now) if options.step_memory else None,
+            self._incidents,
         )
         self.setup_s = 0.0
-
-    def _arrange_clocks(self) -> None:
-        clock = self._ports.device_clock if self.options.level in ("auto", "full") else None
-        self._recorder = None if clock is None else EventRecorder(clock, self._now)
-        self._pending = None if clock is None else PendingSteps(clock, self._now)
-        self._device_clock = None if clock is None else clock.name
-        self.level: facts.Level = "host" if clock is None else "full"
-        if self.options.level == "step":
-            self.level = "step"
-        self.journal = Journal(
-            threading.get_ident(), lambda segment: None, self._now, self._recorder
-        )
-        self._end = self.end_step  # bound once, not at every step
-        self._renew_capture()
 
     # -- the span --------------------------------------------------------------------------------
 
@@ -160,6 +132,9 @@ class Session:
         """Start the traced span at this instant; the last act of set-up."""
         REGISTRY.add(self)
         atexit.register(self._finish_at_exit)
+        self.undo.callback(self._incidents.close)
+        with self.faults.guard("collections and compilations"):
+            self._incidents.begin()
         self._drain.start()
         self.recording = True
         self.journal.publish_to(self._handover)
@@ -184,11 +159,11 @@ class Session:
             return
         self._steps += 1
         if self._memory is not None:
-            self._read_memory(capture)
-        if self._steps <= self._warmup_steps:
+            self._memory.read(capture)
+        if self._steps <= self._warmup_until:
             capture.flags |= facts.WARMUP
         self.journal.cut(capture)
-        if self._steps == self._max_steps:
+        if self._steps == self._record_until:
             self.stop_recording()
 
     def current_capture(self) -> StepCapture:
@@ -203,27 +178,36 @@ class Session:
 
     @property
     def steps(self) -> int:
-        """Give the number of steps completed so far."""
+        """Give the number of steps completed so far, abandoned ones included."""
         return self._steps
 
-    def _open_memory(self) -> None:
-        if self._memory is not None:
-            try:
-                self._memory.open_step()
-            except Exception as error:  # noqa: BLE001 - an allocator without statistics
-                self._give_up_memory(error)
+    @property
+    def level(self) -> facts.Level:
+        """Give what is timed."""
+        return self._timing.level
 
-    def _read_memory(self, capture: StepCapture) -> None:
-        if self._memory is not None:
-            try:
-                self._memory.read(capture)
-            except Exception as error:  # noqa: BLE001 - an allocator without statistics
-                self._give_up_memory(error)
+    def abandon_steps(self) -> None:
+        """Let the steps completed so far count no more; recording goes on.
 
-    def _give_up_memory(self, error: Exception) -> None:
-        self._memory = None
-        self.unmeasured["peak_memory"] = f"the allocator does not tell ({error})"
-        self.faults.fault(error, "the memory peaks of the device")
+        For a framework that starts over in the same process, e.g. with a smaller batch. A step that
+        is open is dropped. The time inside the steps becomes `aborted`, their rows stay and say so,
+        numbers of steps go on, and warm-up and `max_steps` count from here. (`discard` is another
+        matter: it takes back a session whose set-up failed.)
+        """
+        if not self.recording:
+            return
+        self.capture.abort()
+        self.journal.write(ABANDON)
+        self.journal.cut(None)
+        self._warmup_until = self._steps + (self.options.warmup_steps or 0)
+        if self.options.max_steps is not None:
+            self._record_until = self._steps + self.options.max_steps
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: record nothing here; the run is the parent's."""
+        self.recording = False
+        self.journal.disown()
+        self._incidents.close_in_child()
 
     def stop_recording(self) -> None:
         """End the span here: drop an open step, take the hooks off; what was published still drains."""
@@ -291,7 +275,7 @@ class Session:
         if self._on_finish is not None and self._identity.rank == 0:
             self._wait_for_ranks()
             lost = "the report; `traintrace report` can make it from the run folder"
-            with self.faults.guard(lost), _random_state_kept():
+            with self.faults.guard(lost), random_state_kept():
                 self._on_finish(self.as_run(), self.options.print_report)
         self._writer.release()
 
@@ -326,9 +310,7 @@ class Session:
     def _finish_at_exit(self) -> None:
         """The interpreter ends and nobody closed the session: finish with what ended the script."""
         if not self._is_copy:
-            interactive = hasattr(sys, "ps1")  # a notebook's last error ended no training
-            last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-            self.close_at_exit(None if interactive else last)
+            self.close_at_exit(error_of_script())
 
     @property
     def folder(self) -> Path:
@@ -370,7 +352,7 @@ class Session:
             "pid": os.getpid(),
             "status": self._status,
             "level": self.level,
-            "device_clock": self._device_clock if self.level == "full" else None,
+            "device_clock": self._timing.device_clock,
             "setup": asdict(setup),
             "cost": asdict(cost),
             "process_peak_allocated_bytes": (
@@ -385,18 +367,5 @@ class Session:
         return self.journal.foreign_calls
 
     def after_flush(self, totals: facts.Totals) -> None:
-        """Go down to the host clock if recording device events costs too much (level "auto")."""
-        recorder = self._recorder
-        if self.options.level != "auto" or recorder is None or not recorder.enabled:
-            return
-        if totals.steps < _JUDGED_AFTER_STEPS:
-            return
-        per_step = recorder.spent_ns / totals.steps
-        step_ns = sum(totals.inside_ns.values()) / totals.steps
-        if per_step > max(EVENT_COST_FLOOR_NS, EVENT_COST_SHARE * step_ns):
-            recorder.enabled = False
-            self.level = "host"
-            self.faults.warn(
-                f"timing the device took {per_step / 1e3:.0f} us a step, more than "
-                f"{EVENT_COST_SHARE:.0%} of it; traintrace goes on with the host clock alone"
-            )
+        """Look at what timing the device has cost so far."""
+        self._timing.judge(totals, self.faults)

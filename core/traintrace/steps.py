@@ -24,8 +24,9 @@ class StepCapture:
         updated: True once an optimizer update was attempted.
         update_skipped: True or False where it is known whether the update was skipped, else None.
         peak_allocated_bytes: Peak of the device's allocator, None without one. peak_reserved_bytes:
-            the same for reserved memory. rss_bytes: resident memory of the process, filled in by the
-            drain.
+            the same for reserved memory.
+        rss_bytes: Resident memory of the process. gc_ns: time in the garbage collector. Both are
+            filled in by the drain.
         scalars: Logged (name, value) pairs; a value may be an object that resolves later.
     """
 
@@ -42,6 +43,7 @@ class StepCapture:
     peak_allocated_bytes: int | None = None
     peak_reserved_bytes: int | None = None
     rss_bytes: int | None = None
+    gc_ns: int | None = None
     scalars: Sequence[tuple[str, object]] = ()
 
     ended: bool = False

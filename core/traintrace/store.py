@@ -55,8 +55,12 @@ class RankWriter:
         events: Iterable[facts.Event] = (),
         device_ns: Iterable[tuple[int, Mapping[str, int]]] = (),
         meta: Mapping[str, Any] | None = None,
+        abandoned: int = 0,
     ) -> None:
-        """Write one flush in one transaction: rows, what lies beside them, and totals as of the last."""
+        """Write one flush in one transaction: rows, what lies beside them, and totals as of the last.
+
+        Steps up to the number `abandoned` count no more: their rows say so, their blocks go.
+        """
         batch = (
             list(map(_step_values, (booked.row for booked in steps))),
             [_span_values(span) for booked in steps for span in booked.spans]
@@ -67,21 +71,21 @@ class RankWriter:
                 for region in booked.regions
             ],
             [(scalar.step, scalar.name, scalar.value) for scalar in scalars],
-            [(event.at_ns, event.kind, event.step, event.detail) for event in events],
+            [_event_values(event) for event in events],
             [(*(times.get(name) for name in accounts.PHASES), step) for step, times in device_ns],
             _totals_values(totals),
             [(key, json.dumps(value)) for key, value in (meta or {}).items()]
             + [("counters", json.dumps(_counters(totals)))],
         )
         try:
-            self._write(batch)
+            self._write(batch, abandoned)
         except sqlite3.DatabaseError as error:
             if isinstance(error, (sqlite3.IntegrityError, sqlite3.ProgrammingError)):
                 raise  # a defect of ours, not of the disk
             self._continue_in_memory(error)
-            self._write(batch)
+            self._write(batch, abandoned)
 
-    def _write(self, batch: tuple[list[tuple[Any, ...]], ...]) -> None:
+    def _write(self, batch: tuple[list[tuple[Any, ...]], ...], abandoned: int) -> None:
         steps, spans, regions, scalars, events, device, totals, meta = batch
         with self._connection as connection:
             _insert(connection, f"INSERT INTO steps ({','.join(STEP_COLUMNS)})", steps)
@@ -90,7 +94,12 @@ class RankWriter:
             _insert(connection, "INSERT INTO scalars", scalars)
             _insert(connection, "INSERT INTO events", events)
             connection.executemany(_UPDATE_DEVICE, device)
-            _insert(connection, "INSERT OR REPLACE INTO totals", totals)
+            if abandoned:
+                connection.execute(_FLAG_ABANDONED, (abandoned,))
+                connection.execute("DELETE FROM blocks WHERE last_step <= ?", (abandoned,))
+            # An account whose time was abandoned may have none left.
+            connection.execute("DELETE FROM totals")
+            _insert(connection, "INSERT INTO totals", totals)
             _insert(connection, "INSERT OR REPLACE INTO meta", meta)
 
     def _continue_in_memory(self, error: sqlite3.Error) -> None:
@@ -147,6 +156,10 @@ _UPDATE_DEVICE: Final = (
     )
     + " WHERE step = ?"
 )
+_FLAG_ABANDONED: Final = (
+    f"UPDATE steps SET flags = flags | {facts.ABANDONED} "
+    f"WHERE step <= ? AND flags & {facts.ABANDONED} = 0"
+)
 
 
 # Rows of one statement. Each statement gives up the interpreter's lock once, and getting it back from
@@ -193,12 +206,17 @@ def _step_values(row: facts.StepRow) -> tuple[Any, ...]:
         row.peak_allocated_bytes,
         row.peak_reserved_bytes,
         row.rss_bytes,
+        row.gc_ns,
         row.flags,
     )
 
 
 def _span_values(span: facts.Span) -> tuple[Any, ...]:
     return (span.step, span.account, int(span.inside), span.ns, span.calls)
+
+
+def _event_values(event: facts.Event) -> tuple[Any, ...]:
+    return (event.at_ns, event.kind, event.step, event.detail, event.duration_ns)
 
 
 def _totals_values(totals: facts.Totals) -> list[tuple[Any, ...]]:

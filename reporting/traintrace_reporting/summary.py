@@ -59,7 +59,7 @@ def summarise(
         "run": _run(facts, analysis),
         "setup": _setup(chosen.setup if chosen is not None else Setup()),
         "environment": _environment(facts, chosen),
-        "counts": {**asdict(analysis.counts), "steps_unpublished": None},
+        "counts": asdict(analysis.counts),
         "throughput": {
             "steps_per_s": _rate(analysis.throughput.steps_per_s),
             "samples_per_s": _rate(analysis.throughput.samples_per_s),

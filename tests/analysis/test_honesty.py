@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from traintrace.facts import RankFacts, RunFacts
+from traintrace.facts import RankFacts, RunFacts, RunStatus
 from traintrace_analysis import analyse
 
 NewRank = Callable[..., RankFacts]
@@ -93,7 +93,19 @@ def test_unknown_tokens_are_not_blamed_on_unknown_sizes(new_rank: NewRank, new_r
     coverage = analyse(new_run(new_rank())).coverage
     assert coverage["samples"].state == "measured"
     assert "attention mask" in (coverage["tokens"].reason or "")
-    assert coverage["steps_unpublished"].reason
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [("completed", 0), ("failed", 0), ("running", None)]
+)
+def test_steps_that_were_never_written_are_none_or_unknown(
+    new_rank: NewRank, new_run: NewRun, status: RunStatus, expected: int | None
+) -> None:
+    analysis = analyse(new_run(replace(new_rank(), status=status)))
+    coverage = analysis.coverage["steps_unpublished"]
+    assert analysis.counts.steps_unpublished == expected
+    assert (coverage.state == "measured") is (expected == 0)
+    assert (coverage.reason is None) is (expected == 0)
 
 
 def test_without_a_record_nothing_is_counted(new_run: NewRun) -> None:

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core.journal_script import Script, capture
 
 from traintrace import accounts as A
 from traintrace.journal import (
+    ABANDON,
     ABORT,
     BASE,
     EXHAUSTED,
@@ -18,42 +20,15 @@ from traintrace.journal import (
     SWITCH,
     Segment,
 )
-from traintrace.ledger import Ledger, LedgerRow
-from traintrace.steps import StepCapture
+from traintrace.ledger import Ledger
 
 CODES = (
     [*range(A.COUNT), *(~account for account in range(A.COUNT))]
     + [SWITCH + account for account in range(A.COUNT)]
     + [BASE + account for account in (A.STARTUP, A.GAP, A.SHUTDOWN)]
-    + [OPEN, ABORT, EXHAUSTED, RETRACT, OWN_WORK_DONE, *range(REGION, REGION + 6)]
+    + [OPEN, ABORT, ABANDON, EXHAUSTED, RETRACT, OWN_WORK_DONE, *range(REGION, REGION + 6)]
     + [999_999 - 1, 63]
 )
-
-
-def capture() -> StepCapture:
-    return StepCapture()
-
-
-class Script:
-    """Writes segments by hand: (advance, code) pairs on one clock."""
-
-    def __init__(self, start: int = 1000) -> None:
-        self.start = self.now = start
-        self.ledger = Ledger(start)
-        self.rows: list[LedgerRow] = []
-
-    def play(self, *events: tuple[int, int], close: int | None = 0, part: bool = False) -> Any:
-        """Let `advance` ns pass before each code; `close` ns later the segment ends."""
-        entries: list[int] = []
-        for advance, code in events:
-            self.now += advance
-            entries += [self.now, code]
-        self.now += close or 0
-        segment = Segment(tuple(entries), self.now, None if part else capture(), None)
-        row = self.ledger.replay(segment)
-        if row is not None:
-            self.rows.append(row)
-        return row
 
 
 segments = st.lists(
@@ -118,16 +93,24 @@ def test_publishing_a_step_in_parts_changes_nothing(script: Any, size: int) -> N
 @given(segments)
 @settings(max_examples=200, deadline=None)
 def test_totals_are_the_sums_of_rows(script: Any) -> None:
-    play = Script()
+    play, abandoned = Script(), 0
     for events, close, _ in script:
+        if any(code == ABANDON for _, code in events):
+            abandoned = len(play.rows)
         play.play(*events, close=close)
-    totals = play.ledger.totals()
+    totals, counted = play.ledger.totals(), play.rows[abandoned:]
+    given_up = sum(sum(row.inside) for row in play.rows[:abandoned])
     for account in range(A.COUNT):
-        assert totals.total_ns[account] == sum(
-            row.inside[account] + row.between[account] for row in play.rows
-        )
-        assert totals.calls[account] == sum(row.calls[account] for row in play.rows)
-    assert totals.steps == len(play.rows)
+        inside = sum(row.inside[account] for row in counted)
+        between = sum(row.between[account] for row in play.rows)
+        aborted = given_up if account == A.ABORTED else 0
+        assert totals.inside_ns[account] == inside
+        assert totals.total_ns[account] == inside + between + aborted
+        if not abandoned:
+            assert totals.calls[account] == sum(row.calls[account] for row in play.rows)
+    assert totals.steps == len(counted)
+    assert totals.steps_abandoned == abandoned == play.ledger.last_step - totals.steps
+    assert totals.steps_aborted >= abandoned
 
 
 def test_a_plain_step_is_booked_phase_by_phase() -> None:

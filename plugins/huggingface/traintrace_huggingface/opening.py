@@ -11,6 +11,7 @@ from traintrace.pytorch.agreement import agree_on_run, identity_of_process
 from traintrace.pytorch.events import device_clock
 from traintrace.pytorch.memory import memory_reader
 from traintrace.pytorch.scalars import read_scalar
+from traintrace.pytorch.watches import torch_watches
 from traintrace.runfolder import Run
 from traintrace.session import Session
 from traintrace_huggingface.seams import Seams
@@ -34,6 +35,7 @@ def open_session(trainer: Any, options: TraceOptions, *, is_training: bool = Fal
             device_clock=clock,
             read_scalar=read_scalar,
             agree_on_run=agree_on_run,
+            watches=torch_watches(),
             packages=("torch", "transformers", "accelerate", "numpy", "deepspeed", "peft"),
         ),
         on_finish=_report,

@@ -16,6 +16,7 @@ from traintrace.pytorch.events import device_clock
 from traintrace.pytorch.memory import AllocatorMemory
 from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.setup import describe_loader, describe_model
+from traintrace.pytorch.watches import torch_watches
 from traintrace.runfolder import Run
 from traintrace.runstart import TOOL_VERSION
 from traintrace.session import Session
@@ -44,6 +45,7 @@ def open_session(trainer: Any, options: TraceOptions) -> Session:
             device_clock=clock,
             read_scalar=read_scalar,
             agree_on_run=agree_on_run,
+            watches=torch_watches(),
             packages=("torch", "numpy", "lightning", "pytorch-lightning"),
         ),
         on_finish=_report,

@@ -18,6 +18,7 @@ from traintrace.pytorch.passes import LoopState
 from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.setup import describe_model
 from traintrace.pytorch.transfers import trace_transfers
+from traintrace.pytorch.watches import torch_watches
 from traintrace.runfolder import Run
 from traintrace.runstart import TOOL_VERSION
 from traintrace.session import Session
@@ -49,6 +50,7 @@ def open_session(
             device_clock=clock,
             read_scalar=read_scalar,
             agree_on_run=agree_on_run,
+            watches=torch_watches(),
             packages=("torch", "numpy", "accelerate", "deepspeed"),
         ),
         on_finish=_report,
