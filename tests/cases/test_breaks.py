@@ -27,7 +27,7 @@ def breaks_of(family: str) -> tuple[Break, ...]:
     return breaks
 
 
-def tests_of(family: str) -> dict[str, list[str]]:
+def nodes_of(family: str) -> dict[str, list[str]]:
     """Give the tests of each case: `test_l13_...` is one of l13."""
     found: dict[str, list[str]] = {}
     for path in (CASES / family).glob("test_*.py"):
@@ -45,7 +45,7 @@ ALL = [(family, defect) for family in FAMILIES for defect in breaks_of(family)]
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_case_has_a_break(family: str) -> None:
     broken = {case for defect in breaks_of(family) for case in defect.cases}
-    assert broken == set(tests_of(family))
+    assert broken == set(nodes_of(family))
 
 
 @pytest.mark.parametrize(("family", "defect"), ALL, ids=[f"{f}-{d.cases[0]}" for f, d in ALL])
@@ -72,7 +72,7 @@ def test_a_case_fails_when_its_seam_is_broken(family: str, defect: Break, tmp_pa
 def _failing(root: Path, family: str, cases: tuple[str, ...]) -> set[str]:
     """Run the cases in the copy at `root`; give the ids of those of which a test failed."""
     results = root / "results.xml"
-    tests = [test for case in cases for test in tests_of(family)[case]]
+    tests = [test for case in cases for test in nodes_of(family)[case]]
     options = ("-q", "-p", "no:cacheprovider", f"--junitxml={results}")
     subprocess.run(
         [sys.executable, "-m", "pytest", *tests, *options],
