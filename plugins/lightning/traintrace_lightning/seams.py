@@ -1,9 +1,13 @@
 """Install what sees the boundaries of one fit, on this fit's own objects; `session.undo` takes it off."""
 
 import functools
+import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import torch
 
 from traintrace.accounts import OPTIMIZER, OTHER
 from traintrace.journal import Journal
@@ -14,6 +18,8 @@ from traintrace.session import Session
 from traintrace_lightning.fit import TracedFit
 from traintrace_lightning.parts import TracedParts
 from traintrace_lightning.stream import EventName, Events, Row, call_when_over, listen
+
+_OPTIMIZER_FILE: Final = sys.modules[torch.optim.Optimizer.__module__].__file__
 
 
 class Wrap(NamedTuple):
@@ -123,9 +129,21 @@ def _closed_on_error(journal: Journal, original: Callable[..., Any]) -> Callable
     def optimizer_step(*args: Any, **kwargs: Any) -> Any:
         try:
             return original(*args, **kwargs)
-        except BaseException:
+        except BaseException as error:
             if get_ident() == journal.owner:
-                leave()
+                for _ in range(_updates_left_by(error)):
+                    leave()
             raise
 
     return optimizer_step
+
+
+def _updates_left_by(error: BaseException) -> int:
+    """Count the updates that `error` came out of: of each, torch called the first hook and not the second.
+
+    None if it came from a closure that ran before the update, as with a gradient scaler; two if an
+    optimizer's step called that of its base class.
+    """
+    codes = (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
+    hooked = ("wrapper", _OPTIMIZER_FILE)  # what `Optimizer.profile_hook_step` makes
+    return sum((code.co_name, code.co_filename) == hooked for code in codes)

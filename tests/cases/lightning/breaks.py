@@ -25,31 +25,34 @@ BREAKS = (
     Break(
         ("l03",),
         _CALLBACK,
-        '    Row("LightningModule", "on_train_epoch_end", CALLBACKS, ~CALLBACKS, conditions.is_users),\n',
-        "",
+        '    Row("LightningModule", "on_train_epoch_end", CALLBACKS, ~CALLBACKS, conditions.is_users),',
+        '    Row("LightningModule", "on_train_epoch_end", None, None, conditions.is_users),',
     ),
     # Only the transfer is timed, and the fetch before it is not.
     Break(
         ("l04", "l20", "l28"), _FIT, "        self._enter_wait()\n", "        self._open_step()\n"
     ),
     # An epoch's first fetch is a fetch like any other.
-    Break(("l05",), _FIT, "        self._batch_flags = EPOCH_FIRST\n", ""),
+    Break(
+        ("l05",),
+        _FIT,
+        "        self._batch_flags = EPOCH_FIRST\n",
+        "        self._batch_flags = 0\n",
+    ),
     # A run begins when the callback is made, also in the workers that import the script again.
     Break(
         ("l06",),
         _CALLBACK,
         "        self._session: Session | None = None\n",
         "        self._session: Session | None = None\n"
-        '        __import__("multiprocessing").parent_process() and (\n'
-        '            (Path(run_dir) / "worker").mkdir(parents=True, exist_ok=True)\n'
-        "        )\n",
+        '        (Path(run_dir) / "run").mkdir(parents=True, exist_ok=True)\n',
     ),
-    # Validation is seen between its own hooks only, or not at all.
+    # Of validation only its start is seen.
     Break(
         ("l07", "l19"),
         _CALLBACK,
-        '    Wrap("fit_loop.epoch_loop.val_loop", "run", EVALUATION),\n',
-        "",
+        '    Wrap("fit_loop.epoch_loop.val_loop", "run", EVALUATION),',
+        '    Wrap("fit_loop.epoch_loop.val_loop", "on_run_start", EVALUATION),',
     ),
     # The samples of a group are those of its last micro-batch.
     Break(
@@ -92,7 +95,7 @@ BREAKS = (
         ("l20",),
         _FIT,
         "        if self._holds_batch:\n            capture.flags |= LOOKAHEAD\n",
-        "",
+        "        if self._holds_batch:\n            capture.flags |= 0\n",
     ),
     # Every entry point opens a run, and none is closed.
     Break(

@@ -95,6 +95,31 @@ def test_an_update_that_raises_and_is_caught_does_not_keep_optimizer_open(lab: A
     assert run.ms("optimizer") < 60
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_failing_step_leaves_no_update_open(lab: Any, read: Any, scaled: bool) -> None:
+    torch.optim.SGD(
+        [torch.zeros(1)]
+    )  # from its first instance on, torch calls hooks for its class, too
+
+    class Model(lab.Model):  # type: ignore[misc]
+        def training_step(self, batch: Any, batch_idx: int) -> Any:
+            if batch_idx == 2:
+                raise Broken
+            return super().training_step(batch, batch_idx)
+
+    plugins = []
+    if scaled:  # then the closure runs before the update, not in it
+        scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
+        plugins = [lab.pl.plugins.MixedPrecision("16-mixed", "cpu", scaler)]
+    callback = lab.callback()
+    trainer = lab.trainer(callback, plugins=plugins)
+    with pytest.raises(Broken):
+        trainer.fit(Model(), lab.loader(4, 0))
+    run = read(callback, trainer, lab.taken)
+    run.check_books()  # no leave without its enter, and none missing
+    assert run.steps["optimizer_calls"] == [1, 1]
+
+
 def test_fit_twice_with_other_entry_points_between_gives_two_clean_runs(both: Any) -> None:
     class Model(both.Model):  # type: ignore[misc]
         def test_step(self, batch: Any, batch_idx: int) -> None:
