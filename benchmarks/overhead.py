@@ -16,7 +16,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.frameworks import huggingface_block, lightning_block
-from benchmarks.loop import Task, automatic_block, explicit_block, plain_block
+from benchmarks.loop import Task, automatic_block, explicit_block, plain_block, untouched_block
 from traintrace.pairing import Block, Cost, cost_of, paired_differences
 
 
@@ -30,6 +30,7 @@ def measure(pairs: int, chance: random.Random) -> dict[str, Cost]:
         "aa_us": (plain, plain),
         "explicit_us": (functools.partial(explicit_block, task), plain),
         "automatic_us": (functools.partial(automatic_block, task), plain),
+        "untouched_us": (lambda: untouched_block(task, True), lambda: untouched_block(task, False)),
         "lightning_us": (lambda: lightning(True), lambda: lightning(False)),
         "huggingface_us": (lambda: huggingface(True), lambda: huggingface(False)),
     }
