@@ -74,6 +74,12 @@ def collect_warnings(facts: RunFacts, window: StepWindow) -> tuple[str, ...]:
     dropped = sum(rank.totals.dropped_rows for rank in ranks)
     if dropped:
         warnings.append(f"{dropped} steps are in the sums but have no row of their own")
+    given_up = {rank.totals.steps_abandoned for rank in ranks}
+    if len(given_up) > 1:
+        warnings.append(
+            f"the ranks started over after {min(given_up)} to {max(given_up)} steps each: steps of one "
+            "number are not of the same update on all of them"
+        )
     return tuple(dict.fromkeys([*warnings, *imbalances(ranks)]))
 
 

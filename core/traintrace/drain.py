@@ -125,8 +125,6 @@ class Drain:
         with self._flush_lock:
             more = True
             while more:
-                with self._faults.guard("collections and compilations"):
-                    self._incidents.look()
                 booked, totals, more = self._book_batch()
                 self._write(booked, totals, even_if_empty=even_if_empty)
 
@@ -171,6 +169,9 @@ class Drain:
         booked: list[BookedStep] = []
         for _ in range(SLICES_PER_WRITE):
             rows, ledger_totals, more = self._handover.replay()
+            # Only now: so it takes in all that happened in these rows.
+            with self._faults.guard("collections and compilations"):
+                self._incidents.look()
             for number, row in rows:
                 with self._faults.guard("the row of a step"):
                     if self._resident is not None:

@@ -9,6 +9,8 @@ from traintrace.occurrences import Occurrence
 MAX_EVENTS: Final = 10_000
 # No kind takes all the room: a thousand pauses an hour must not hide how the run ended.
 MAX_OF_A_KIND: Final = 5_000
+# So many of each kind are kept however full it is.
+RESERVED_OF_A_KIND: Final = 100
 
 
 class EventLog:
@@ -18,7 +20,13 @@ class EventLog:
         dropped: Events that came after there were too many.
     """
 
-    def __init__(self, limit: int = MAX_EVENTS, limit_of_a_kind: int = MAX_OF_A_KIND) -> None:
+    def __init__(
+        self,
+        limit: int = MAX_EVENTS,
+        limit_of_a_kind: int = MAX_OF_A_KIND,
+        reserved: int = RESERVED_OF_A_KIND,
+    ) -> None:
+        self._reserved = reserved
         self._limit = limit
         self._limit_of_a_kind = limit_of_a_kind
         self._waiting: deque[facts.Event] = deque()
@@ -27,11 +35,12 @@ class EventLog:
 
     def add(self, event: facts.Event) -> None:
         """Keep an event for the next flush, or count it if there are too many."""
-        kept = self._kept
-        if kept[event.kind] >= self._limit_of_a_kind or kept.total() >= self._limit:
+        count = self._kept[event.kind]
+        is_full = count >= self._reserved and self._kept.total() >= self._limit
+        if is_full or count >= self._limit_of_a_kind:
             self.dropped += 1
         else:
-            kept[event.kind] += 1
+            self._kept[event.kind] += 1
             self._waiting.append(event)
 
     def add_occurrence(self, occurrence: Occurrence, step: int, offset_ns: int) -> None:

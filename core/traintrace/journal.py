@@ -30,6 +30,7 @@ EXHAUSTED: Final = 194  # the fetch that is open ended in StopIteration
 OWN_WORK_DONE: Final = 195  # this rank's own part of the backward that is open has ended
 RETRACT: Final = 196  # the step that OPEN opened last brought no batch: no step has opened
 ABANDON: Final = 197  # all steps completed so far count no more
+UNUSED: Final = 198  # nothing was trained on the batches of the open step: no step has opened
 REGION: Final = 256
 
 # Past this many entries a step's segment is published in parts, so that one step with thousands of
@@ -185,7 +186,7 @@ class Journal:
             before = lambda: recorder.record(len(entries))  # noqa: E731
         elif code in (accounts.INPUT_WAIT, OPEN):
             before = recorder.open_step
-        elif code in (EXHAUSTED, RETRACT):
+        elif code in (EXHAUSTED, RETRACT, UNUSED):
             before = recorder.retract_step
         else:
             return mark
@@ -225,6 +226,20 @@ class Journal:
     def write(self, code: int) -> None:
         """Write `code` once; for events too rare to keep a marker."""
         self.marker(code)()
+
+    def holds(self, code: int) -> bool:
+        """Say whether `code` was written since the last segment was published; for rare questions."""
+        return code in self._entries  # no moment is as small as a code
+
+    def write_since(self, moment: int, account: int) -> None:
+        """Write that `account` was open from `moment` [ns] until now; nothing if it was interrupted.
+
+        For what only its end shows. It must be an account that the device clock does not record, and
+        whatever was written after `moment` stands: nothing goes in before it.
+        """
+        entries = self._entries
+        if not entries or entries[-2] <= moment:
+            entries.extend((moment, account, self.now(), ~account))
 
     def cut(self, capture: StepCapture | None) -> int:
         """Publish the entries so far and start the next segment at the same instant; give that instant."""

@@ -35,6 +35,7 @@ from traintrace.journal import (
     REGION,
     RETRACT,
     SWITCH,
+    UNUSED,
     Segment,
 )
 from traintrace.stack import AccountStack, Entry
@@ -158,6 +159,8 @@ class Ledger(AccountStack):
                 self._retract_step()
             elif code == ABANDON:
                 self._abandon_steps()
+            elif code == UNUSED:
+                self._drop_unused()
             else:
                 self._unbalanced += 1
 
@@ -183,10 +186,11 @@ class Ledger(AccountStack):
         if entry.account != INPUT_WAIT:
             self._unbalanced += 1
             return
+        inside_another = len(self._stack) > 1 and self._stack[-2].account == INPUT_WAIT
         waited = self._amounts[INPUT_WAIT] - entry.before
         self._amounts[INPUT_WAIT] -= waited
         self._amounts[EPOCH_BOUNDARY] += waited
-        self._calls[INPUT_WAIT] -= 1
+        self._calls[INPUT_WAIT] -= 0 if inside_another else 1
         self._calls[EPOCH_BOUNDARY] += 1
         entry.account = EPOCH_BOUNDARY
         if self._opened_by is entry:
@@ -204,6 +208,19 @@ class Ledger(AccountStack):
         for account in STEP_ACCOUNTS:
             self._calls[account] = 0
         self._leave_step(self._base_before_open)
+
+    def _drop_unused(self) -> None:
+        """Nothing was trained on the batches of the open step: its time is what it was before."""
+        self._close_leftovers()
+        if not self._is_open:
+            return
+        base = self._base_before_open
+        for account in range(COUNT):
+            place = base if account in STEP_ACCOUNTS else account
+            self._between[place] += self._inside[account]
+        for account in STEP_ACCOUNTS:
+            self._calls[account] = 0
+        self._leave_step(base)
 
     def _abort(self) -> None:
         """Drop the open step: its time stays on the time line, in one account."""

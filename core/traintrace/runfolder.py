@@ -1,4 +1,4 @@
-"""Run folders: their names, their manifest, and how a run is opened for reading.
+"""Run folders: their names, what lies in them, and how a run is opened for reading.
 
 runs/<run-name>/
   manifest.json                 identity, topology, versions, status
@@ -6,19 +6,16 @@ runs/<run-name>/
   final_summary.json  final_summary.txt
 """
 
-import json
 import re
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from traintrace import atomic
-from traintrace.errors import NewerSchemaError, RunReadError
+from traintrace.errors import RunReadError
 from traintrace.facts import (
-    Environment,
     Level,
     LoaderSetup,
     RankFacts,
@@ -28,10 +25,9 @@ from traintrace.facts import (
     TracerCost,
 )
 from traintrace.identity import Identity
+from traintrace.manifest import MANIFEST_NAME, Manifest
 from traintrace.reader import RankReader
 
-MANIFEST_NAME: Final = "manifest.json"
-MANIFEST_VERSION: Final = 1
 # A run that says it is running but has not written for this long has died: the drain writes at
 # least every two seconds.
 SILENT_AFTER_S: Final = 15.0
@@ -41,83 +37,6 @@ _POLL_S: Final = 0.05
 # File systems allow names of 255 bytes; some room stays for a number.
 _NAME_BYTES: Final = 200
 _RANK_FILE: Final = re.compile(r"rank-(\d{5})(?:\.a(\d+))?\.sqlite")
-_STATUSES: Final = ("running", "completed", "failed", "interrupted", "lost")
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a run says of itself.
-
-    Attributes:
-        started_at: Unix seconds. ended_at: the same, None while it runs.
-        folder: Where the run lies; not part of the file.
-    """
-
-    name: str
-    id: str
-    status: RunStatus
-    exit_code: int | None
-    plugin: str
-    plugin_version: str
-    framework: str
-    framework_version: str
-    tool_version: str
-    started_at: float
-    ended_at: float | None
-    world_size: int
-    nodes: int
-    environment: Environment
-    folder: Path = field(compare=False)
-
-    def write(self) -> None:
-        """Write manifest.json in one step.
-
-        Raises:
-            OSError: The folder cannot be written.
-        """
-        content = asdict(self)
-        del content["folder"]
-        text = json.dumps(
-            {"schema_version": MANIFEST_VERSION, **content}, indent=2, allow_nan=False
-        )
-        atomic.write_text(self.folder / MANIFEST_NAME, text + "\n")
-
-    @classmethod
-    def read(cls, folder: Path) -> "Manifest":
-        """Read the manifest of the run in `folder`.
-
-        Raises:
-            RunReadError: There is none, or it is damaged; the message names the file.
-            NewerSchemaError: It was written by a newer traintrace.
-        """
-        path = folder / MANIFEST_NAME
-        try:
-            content = json.loads(path.read_text("utf-8"))
-        except FileNotFoundError:
-            raise RunReadError(f"{folder}: no run here ({MANIFEST_NAME} is missing)") from None
-        except (OSError, ValueError) as error:
-            raise RunReadError(f"{path}: cannot be read ({error})") from error
-        return _manifest_from(content, path)
-
-
-def _manifest_from(content: object, path: Path) -> Manifest:
-    if not isinstance(content, dict):
-        raise RunReadError(f"{path}: not a manifest")
-    version = content.pop("schema_version", None)
-    if not isinstance(version, int):
-        raise RunReadError(f"{path}: schema_version is {version!r}, expected a number")
-    if version > MANIFEST_VERSION:
-        raise NewerSchemaError(
-            f"{path}: written with schema {version}, this traintrace reads up to "
-            f"{MANIFEST_VERSION}; upgrade traintrace"
-        )
-    try:
-        if content["status"] not in _STATUSES:
-            raise ValueError(f"status is {content['status']!r}")
-        environment = Environment(**content.pop("environment"))
-        return Manifest(**content, environment=environment, folder=path.parent)
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunReadError(f"{path}: damaged ({error})") from error
 
 
 def safe_name(name: str) -> str:
@@ -191,7 +110,8 @@ class Run:
         Raises:
             RunReadError: A rank file is damaged; the message names it.
         """
-        ranks = [_read_rank(location, columns) for location in self.locations]
+        read = (_read_rank(location, columns) for location in self.locations)
+        ranks = [rank for rank in read if rank is not None]
         manifest = self.manifest
         starts = [r.totals.start_ns for r in ranks if r.totals.start_ns]
         ends = [r.totals.start_ns + r.totals.wall_ns for r in ranks if r.totals.start_ns]
@@ -306,10 +226,13 @@ def list_manifests(root: str | Path) -> tuple[list[Manifest], list[RunReadError]
     return sorted(found, key=lambda manifest: manifest.started_at), damaged
 
 
-def _read_rank(location: str, columns: Sequence[str]) -> RankFacts:
+def _read_rank(location: str, columns: Sequence[str]) -> RankFacts | None:
+    """Read one rank's file; None if its process ended before the first flush: nothing is in it."""
     reader = RankReader(location)
     try:
         meta = reader.meta()
+        if not meta:
+            return None
         return RankFacts(
             rank=int(meta["rank"]),
             attempt=int(meta["attempt"]),

@@ -10,11 +10,11 @@ from pathlib import Path
 from traintrace import facts
 from traintrace.faults import FaultReporter
 from traintrace.identity import Identity
+from traintrace.manifest import Manifest
 from traintrace.options import TraceOptions
 from traintrace.ports import Agreement, PluginIdentity
 from traintrace.registry import REGISTRY
 from traintrace.runfolder import (
-    Manifest,
     Run,
     create_emergency_folder,
     create_folder,

@@ -191,10 +191,16 @@ class Session:
 
         For a framework that starts over in the same process, e.g. with a smaller batch. A step that
         is open is dropped. The time inside the steps becomes `aborted`, their rows stay and say so,
-        numbers of steps go on, and warm-up and `max_steps` count from here. (`discard` is another
-        matter: it takes back a session whose set-up failed.)
+        numbers of steps go on, and warm-up and `max_steps` count from here. If recording has ended
+        they stay, and the report says so. (`discard` is another matter: it takes back a session
+        whose set-up failed.)
         """
         if not self.recording:
+            if self._steps and not self.finished:
+                self.faults.warn(
+                    "training started over after the recording had ended (max_steps); "
+                    "the steps of this run are of what was given up"
+                )
             return
         self.capture.abort()
         self.journal.write(ABANDON)

@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from traintrace.errors import RunReadError
-from traintrace.runfolder import MANIFEST_NAME, Run, list_manifests, open_run
+from traintrace.manifest import MANIFEST_NAME
+from traintrace.runfolder import Run, list_manifests, open_run
 from traintrace_reporting.finish import JSON_NAME, Summary, is_current, read_summary
 from traintrace_reporting.format import clean, dig, finite, moment, number
 

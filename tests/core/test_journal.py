@@ -56,6 +56,34 @@ def test_the_journal_stays_bounded_however_often_a_call_repeats(calls: int) -> N
     assert sum(len(segment.entries) for segment in published) == 4 * calls
 
 
+def test_what_only_its_end_shows_is_written_from_its_beginning() -> None:
+    journal, published, clock = make()
+    journal.write(INPUT_WAIT)
+    clock.advance(3)
+    began = clock.moment
+    clock.advance(4)
+    journal.write_since(began, A.EPOCH_BOUNDARY)
+    journal.write(~INPUT_WAIT)
+    journal.cut(None)
+    ledger = Ledger(published[0].entries[0])
+    ledger.replay(published[0])
+    inside, _, calls = ledger.close()
+    assert (inside[INPUT_WAIT], inside[A.EPOCH_BOUNDARY]) == (3, 4)
+    assert (calls[INPUT_WAIT], calls[A.EPOCH_BOUNDARY]) == (1, 1)
+    assert ledger.totals().unbalanced == 0
+
+
+def test_nothing_is_written_before_what_is_written_already() -> None:
+    journal, published, clock = make()
+    began = clock.moment
+    clock.advance(3)
+    journal.write(FORWARD)
+    clock.advance(4)
+    journal.write_since(began, A.EPOCH_BOUNDARY)
+    journal.cut(None)
+    assert published[0].entries == (began + 3, FORWARD)
+
+
 def test_another_thread_is_foreign_and_counted() -> None:
     journal, _, _ = make()
     answers: list[bool] = []

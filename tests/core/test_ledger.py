@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.journal_script import Script, capture
 
+from tests.core.journal_script import Script, capture
 from traintrace import accounts as A
 from traintrace.journal import (
     ABANDON,
@@ -18,6 +18,7 @@ from traintrace.journal import (
     REGION,
     RETRACT,
     SWITCH,
+    UNUSED,
     Segment,
 )
 from traintrace.ledger import Ledger
@@ -26,7 +27,7 @@ CODES = (
     [*range(A.COUNT), *(~account for account in range(A.COUNT))]
     + [SWITCH + account for account in range(A.COUNT)]
     + [BASE + account for account in (A.STARTUP, A.GAP, A.SHUTDOWN)]
-    + [OPEN, ABORT, ABANDON, EXHAUSTED, RETRACT, OWN_WORK_DONE, *range(REGION, REGION + 6)]
+    + [OPEN, ABORT, ABANDON, EXHAUSTED, RETRACT, UNUSED, OWN_WORK_DONE, *range(REGION, REGION + 6)]
     + [999_999 - 1, 63]
 )
 
@@ -239,6 +240,19 @@ def test_a_fetch_that_brought_nothing_opens_no_step() -> None:
     assert row.calls[A.INPUT_WAIT] == 1
 
 
+def test_a_fetch_inside_a_fetch_that_brought_nothing_leaves_the_outer_one_its_call() -> None:
+    play = Script()
+    row = play.play(
+        (0, A.INPUT_WAIT),
+        (3, A.INPUT_WAIT),
+        (5, EXHAUSTED),
+        (0, ~A.EPOCH_BOUNDARY),
+        (0, ~A.INPUT_WAIT),
+        (2, ~A.INPUT_WAIT),
+    )
+    assert row.calls[A.INPUT_WAIT] == 1
+
+
 def test_a_group_that_data_leaves_open_keeps_its_time_for_the_next_update() -> None:
     play = Script()
     row = play.play(
@@ -319,6 +333,22 @@ def test_a_clock_that_goes_back_loses_no_time() -> None:
     assert row is not None
     assert sum(row.inside) + sum(row.between) == 30
     assert ledger.totals().unbalanced == 1
+
+
+def test_batches_that_nothing_was_trained_on_leave_their_time_where_it_was() -> None:
+    play = Script()
+    fetch = (0, A.INPUT_WAIT), (6, ~A.INPUT_WAIT)
+    evaluation = (1, A.EVALUATION), (4, ~A.EVALUATION)
+    play.play(*fetch, (2, A.FORWARD), (3, ~A.FORWARD), *evaluation, (1, UNUSED), *fetch, close=10)
+    play.play((5, A.INPUT_WAIT), (7, ~A.INPUT_WAIT), (2, UNUSED), *fetch, close=10)
+    first, second = play.rows
+    assert first.between[A.STARTUP] == 6 + 2 + 3 + 1 + 1
+    assert first.between[A.EVALUATION] == 4
+    assert (first.inside[A.INPUT_WAIT], first.calls[A.INPUT_WAIT]) == (6, 1)
+    assert (first.inside[A.FORWARD], first.calls[A.FORWARD]) == (0, 0)
+    assert second.between[A.GAP] == 5 + 7 + 2
+    assert second.inside[A.INPUT_WAIT] == 6
+    assert play.ledger.totals().steps_aborted == play.ledger.totals().unbalanced == 0
 
 
 def test_a_step_opened_for_a_request_that_brought_nothing_has_not_opened() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.journal_script import Script
 
+from tests.core.journal_script import Script
 from traintrace import accounts as A
 from traintrace.journal import ABANDON, ABORT, BASE, OPEN, REGION, SWITCH
 

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.core.test_store import make_step, make_totals
 from traintrace import RunReadError, list_manifests, open_run
 from traintrace.errors import NewerSchemaError
 from traintrace.facts import Environment
 from traintrace.identity import Identity
-from traintrace.runfolder import Manifest, create_folder
+from traintrace.manifest import Manifest
+from traintrace.runfolder import create_folder, rank_file
+from traintrace.store import RankWriter
 
 
 def make_manifest(folder: Path, **changes: object) -> Manifest:
@@ -142,3 +145,28 @@ def test_the_identity_comes_from_the_launcher(
     environment: dict[str, str], expected: Identity
 ) -> None:
     assert Identity.from_environment(environment) == expected
+
+
+def test_a_rank_that_died_before_its_first_flush_takes_no_other_rank_with_it(
+    tmp_path: Path,
+) -> None:
+    folder = create_folder(tmp_path, "run")
+    make_manifest(folder, world_size=2).write()
+    meta = {"rank": 0, "attempt": 0, "node": 0, "status": "completed", "level": "host"}
+    cost = {"hot_transition_ns": 1.0, "in_situ_transition_ns": None} | dict.fromkeys(
+        ("setup_s", "finish_s", "drain_s"), 0.0
+    )
+    rest: dict[str, object] = {
+        "device_clock": None,
+        "setup": {},
+        "cost": cost,
+        "unmeasured": {},
+        "warnings": [],
+    }
+    writers = [RankWriter(rank_file(folder, rank, 0)) for rank in (0, 1)]
+    writers[0].write([make_step(1)], make_totals(1), meta=meta | rest)
+    for writer in writers:
+        writer.close()
+    facts = open_run(folder).facts(["step"])
+    assert [rank.rank for rank in facts.ranks] == [0]
+    assert facts.world_size == 2

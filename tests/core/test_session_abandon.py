@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from traintrace import accounts as A
 from traintrace.facts import ABANDONED, WARMUP
+from traintrace.faults import TraintraceWarning
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
 from traintrace.session import Session
@@ -148,6 +150,30 @@ def test_warm_up_and_the_last_step_count_from_the_new_start(tmp_path: Path) -> N
     assert rank.totals.steps == 3
 
 
+def test_a_start_over_after_the_last_recorded_step_is_said(tmp_path: Path) -> None:
+    run = Run(tmp_path, max_steps=2)
+    run.step()
+    run.step()
+    with pytest.warns(TraintraceWarning, match="what was given up"):
+        run.session.abandon_steps()
+    facts = run.read()
+    assert facts.ranks[0].totals.steps == 2
+    assert any("what was given up" in text for text in analyse(facts).warnings)
+
+
+def test_ranks_that_started_over_at_different_steps_are_told(tmp_path: Path) -> None:
+    runs = [Run(tmp_path / str(rank)) for rank in (0, 1)]
+    for steps_before, run in enumerate(runs, start=2):
+        for _ in range(steps_before):
+            run.step()
+        run.session.abandon_steps()
+        run.step()
+    first, second = (run.read() for run in runs)
+    both = replace(first, world_size=2, ranks=[*first.ranks, replace(second.ranks[0], rank=1)])
+    assert analyse(first).warnings == ()
+    assert any("after 2 to 3 steps" in text for text in analyse(both).warnings)
+
+
 def test_an_epoch_that_was_given_up_says_so(run: Run) -> None:
     run.step()
     run.session.abandon_steps()
@@ -171,7 +197,6 @@ def test_after_the_end_nothing_can_be_abandoned(run: Run) -> None:
 
 def test_blocks_of_abandoned_steps_go_and_none_is_made_of_them(tmp_path: Path) -> None:
     from tests.core.test_store import make_step, make_totals
-
     from traintrace.retention import Retention
     from traintrace.store import RankWriter
 

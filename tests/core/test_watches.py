@@ -128,6 +128,22 @@ def test_a_compilation_before_anyone_looked_is_found_and_none_is_told_twice(
     assert min(event.duration_ns for event in events(rank)) >= 10_000_000
 
 
+def test_a_compilation_after_a_reset_is_found_though_the_run_ends_before_anyone_looks(
+    open_session: Opener,
+) -> None:
+    function = Compiled()
+    session = open_session()
+    step(session, function.call, 4)
+    session.flush()
+    torch._dynamo.reset()
+    step(session, function.call, 4)
+    step(session)
+    rank = read(session)
+    assert function.graphs == 2
+    assert [event.step for event in events(rank)] == [1, 2]
+    assert compiled(rank) == [True, True, False]
+
+
 def test_without_compilations_every_step_is_known_to_have_none(open_session: Opener) -> None:
     session = open_session()
     step(session)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from traintrace.facts import Environment
-from traintrace.runfolder import Manifest
+from traintrace.manifest import Manifest
 from traintrace_reporting.terminal import print_report
 
 Summary = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from traintrace.runfolder import Manifest
+from traintrace.manifest import Manifest
 from traintrace_reporting.cli import main
 
 Summary = dict[str, Any]

@@ -70,8 +70,10 @@ class CompilationWatch:
         """Take the callbacks off."""
         with self._lock:
             self._is_closed = True
+            started, ended = self._hooks
+            if self._handler is None or started not in self._handler.start_callbacks:
+                self._missed_one = True  # imported, or reset, since the last look
             if self._handler is not None:
-                started, ended = self._hooks
                 if started in self._handler.start_callbacks:
                     self._handler.remove_start_callback(started)
                 if ended in self._handler.end_callbacks:

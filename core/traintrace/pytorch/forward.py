@@ -22,7 +22,6 @@ from traintrace.pytorch.unseen import callable_modules, watch_for_unseen_calls
 from traintrace.session import Session
 
 _INNER_NAMES: Final = ("_orig_mod", "module", "_fsdp_wrapped_module")
-_NEVER: Final = -2
 
 
 @outside_graphs
@@ -90,7 +89,7 @@ def trace_forward(
     if session is not None:
         yield from watch_for_unseen_calls(
             session,
-            lambda: calls.open_in != _NEVER,
+            lambda: calls.last_in >= journal.segments - 1,
             functools.partial(_trace_children, calls, inners),
         )
     for cls in _wrapper_classes():
@@ -128,11 +127,21 @@ class _Calls:
         identities: `id` of each module whose calls count.
         open_in: The segment in which a call of any of them is open: a model called inside another one
             marks nothing. A segment's end forgets a call whose end was lost to a signal handler.
-            `_NEVER` until the first call.
+        last_in: The segment of the latest call; -2 before the first.
         slots: What takes patched call slots off.
     """
 
-    __slots__ = ("account", "enter", "identities", "journal", "leave", "open_in", "passes", "slots")
+    __slots__ = (
+        "account",
+        "enter",
+        "identities",
+        "journal",
+        "last_in",
+        "leave",
+        "open_in",
+        "passes",
+        "slots",
+    )
 
     def __init__(
         self,
@@ -147,7 +156,7 @@ class _Calls:
         self.passes = passes
         self.enter = outside_graphs(journal.marker(account))
         self.leave = outside_graphs(journal.marker(~account))
-        self.open_in = _NEVER
+        self.open_in, self.last_in = -1, -2
         self.slots: list[Callable[[], None]] = []
 
     def of_others(self, modules: list[nn.Module]) -> "_Calls":
@@ -193,7 +202,7 @@ def _patch_class(
         if id(model) not in identities or not counts(model):
             return call(*args, **kwargs)
         try:
-            calls.open_in = calls.journal.segments
+            calls.open_in = calls.last_in = calls.journal.segments
             enter()
             return call(*args, **kwargs)
         finally:
@@ -236,7 +245,7 @@ def _patch_slot(calls: _Calls, module: nn.Module) -> Callable[[], None]:
         if is_compiling() or not counts(module):
             return call(*args, **kwargs)
         try:
-            calls.open_in = calls.journal.segments
+            calls.open_in = calls.last_in = calls.journal.segments
             enter()
             return call(*args, **kwargs)
         finally:

@@ -35,7 +35,6 @@ def outside_graphs(function: Function) -> Function:
 
 def graphs_exist() -> bool:
     """Say whether anything was compiled in this process so far."""
-    if "torch._dynamo" not in sys.modules:
-        return False
-    counters: Any = sys.modules["torch._dynamo.utils"].counters
-    return bool(counters["stats"].get("unique_graphs"))
+    utils = sys.modules.get("torch._dynamo.utils")
+    counters: Any = getattr(utils, "counters", None)  # none while the compiler is being imported
+    return counters is not None and bool(counters["stats"].get("unique_graphs"))

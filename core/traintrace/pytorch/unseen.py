@@ -1,8 +1,8 @@
 """Notice that a model trains without its calls being seen, say why, and follow its children instead.
 
 `model.forward(x)`, or a method of the model's own, runs no `__call__`: such a step has a backward and
-no forward, and its forward is not measured. Only the first backward passes are looked at: once a call
-of the model was seen, or none was in three steps, nothing of this is left.
+no forward, and its forward is not measured. Only the first backward passes are looked at: once calls
+of the model were seen in three steps, or in three of them none, nothing of this is left.
 """
 
 import functools
@@ -19,23 +19,26 @@ from traintrace.session import Session
 
 NOT_CALLED: Final = "model was not called through __call__"
 INSIDE_GRAPH: Final = "model runs inside a compiled function (or was not called through __call__)"
-# Steps without a forward before the children are followed.
+# Steps without a forward before the children are followed; steps with one before nobody looks any more
+# (the model may be called in an evaluation before training, and by another name in training).
 PATIENCE_STEPS: Final = 3
 
 Undo = Callable[[], None]
 
 
 def watch_for_unseen_calls(
-    session: Session, was_called: Callable[[], bool], follow_children: Callable[[], Iterable[Undo]]
+    session: Session,
+    called_lately: Callable[[], bool],
+    follow_children: Callable[[], Iterable[Undo]],
 ) -> Iterator[Undo]:
     """Install the watch; give what undoes it.
 
     Args:
         session: Where the reason is kept, and the user is told.
-        was_called: Says whether any call of the model was seen so far.
+        called_lately: Says whether a call of the model was seen in this step or the one before.
         follow_children: Charges the calls of the model's children from now on; gives what undoes that.
     """
-    watch = _Watch(session, was_called, follow_children)
+    watch = _Watch(session, called_lately, follow_children)
     for name in ("backward", "grad"):
         original = getattr(torch.autograd, name)
         watch.patches.append(replace_attribute(torch.autograd, name, _looking(watch, original)))
@@ -62,21 +65,27 @@ class _Watch:
     def __init__(
         self,
         session: Session,
-        was_called: Callable[[], bool],
+        called_lately: Callable[[], bool],
         follow_children: Callable[[], Iterable[Undo]],
     ) -> None:
         self.patches: list[Undo] = []
         self.session = session
-        self._was_called = was_called
+        self._called_lately = called_lately
         self._follow_children = follow_children
         self._children: list[Undo] = []
+        self._seen_steps: set[int] = set()
         self._unseen_steps: set[int] = set()
 
     def look(self) -> None:
-        """A backward begins: note that its step has had no call of the model."""
+        """A backward begins: note whether its step has had a call of the model."""
         session = self.session
-        if self._was_called():
-            self._stop_looking()
+        if self._called_lately():
+            self._seen_steps.add(session.steps)
+            # A step may run its first backward before the model's first call.
+            if self._unseen_steps:
+                session.unmeasured.pop("forward", None)
+            if len(self._seen_steps) >= PATIENCE_STEPS:
+                self._stop_looking()
             return
         has_graphs = graphs_exist()
         session.unmeasured["forward"] = INSIDE_GRAPH if has_graphs else NOT_CALLED
@@ -94,9 +103,6 @@ class _Watch:
     def _stop_looking(self) -> None:
         while self.patches:
             self.patches.pop()()
-        if self._unseen_steps and self._was_called():
-            # A step may run its first backward before the model's first call.
-            self.session.unmeasured.pop("forward", None)
 
     def end(self) -> None:
         """Take off the watch and what it installed."""

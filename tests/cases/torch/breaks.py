@@ -39,7 +39,7 @@ BREAKS = (
     ),
     Break(  # creating iterators is no account of its own
         ("t10",),
-        "core/traintrace/ledger.py",
+        "core/traintrace/stack.py",
         "        if account in _NEEDS_STEP and not self._is_open:",
         "        if account in (*_NEEDS_STEP, EPOCH_BOUNDARY) and not self._is_open:",
     ),
@@ -93,9 +93,9 @@ BREAKS = (
     ),
     Break(  # a region of the user's is lost in the rest of the step
         ("t24",),
-        "core/traintrace/ledger.py",
-        "self._push(_Entry(code, self._admitted(USER)))",
-        "self._push(_Entry(code, self._admitted(OTHER)))",
+        "core/traintrace/stack.py",
+        "self._push(Entry(code, self._admitted(USER)))",
+        "self._push(Entry(code, self._admitted(OTHER)))",
     ),
     Break(  # durations from a clock that can be set
         ("t25",),

@@ -124,8 +124,14 @@ class Blocks(nn.Module):
         return x
 
 
+@pytest.fixture
+def no_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever other tests compiled in this process before."""
+    monkeypatch.setattr("traintrace.pytorch.unseen.graphs_exist", lambda: False)
+
+
 def test_t04_a_forward_called_past_call_is_not_observed_and_then_measured_by_its_children(
-    tmp_path: Path,
+    tmp_path: Path, no_graphs: None
 ) -> None:
     """PT#117925: module.forward called directly; never 0 ms."""
     truth, steps = Truth(), []
@@ -147,7 +153,9 @@ def test_t04_a_forward_called_past_call_is_not_observed_and_then_measured_by_its
     assert run["backward_calls"] == [1] * 10
 
 
-def test_t04_a_short_run_of_direct_calls_has_no_forward_and_says_why(tmp_path: Path) -> None:
+def test_t04_a_short_run_of_direct_calls_has_no_forward_and_says_why(
+    tmp_path: Path, no_graphs: None
+) -> None:
     """The same with fewer steps than it takes to be sure."""
     model = Net()
     optimizer = sgd(model)
