@@ -45,6 +45,8 @@ check-long: check old-huggingface  ## Everything, the slow tests too
 old-huggingface: $(OLD_VENV)/.ready  ## The Hugging Face plugin's tests with transformers 4.46.1
 	OMP_NUM_THREADS=1 TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 $(OLD_VENV)/bin/python -m pytest $(OLD_TESTS) \
 		-W default -W error::traintrace.TraintraceWarning --disable-warnings
+	OMP_NUM_THREADS=1 $(OLD_VENV)/bin/python -W ignore -m traintrace.testing.conformance \
+		tests.conformance.huggingface:HUGGINGFACE
 
 $(OLD_VENV)/.ready: $(OLD_PINS) $(wildcard */pyproject.toml plugins/*/pyproject.toml)
 	$(PYTHON) -m venv $(OLD_VENV)

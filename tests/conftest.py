@@ -15,6 +15,7 @@ _PATCHED = {
     "torch.autograd": ("backward", "grad"),
     "torch": ("Tensor.to", "Tensor.cuda", "amp.GradScaler.step"),
     "torch.utils.data": ("DataLoader.__iter__",),
+    "torch.utils.data.dataloader": ("_BaseDataLoaderIter.__next__",),
     "accelerate.data_loader": ("send_to_device",),
     "transformers.trainer": ("Trainer.train", "skip_first_batches"),
 }

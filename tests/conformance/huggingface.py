@@ -5,6 +5,7 @@ from typing import Any
 
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
+from tests.labs.huggingface import UPDATES_SHORT_GROUPS
 from traintrace.testing.integration import Integration
 from traintrace.testing.recipe import Parts, Recipe
 from traintrace_huggingface import TraceCallback
@@ -65,13 +66,12 @@ def _train(recipe: Recipe, parts: Parts, folder: Path) -> Path:
     return callback.run_folder
 
 
-# accelerate's loader fetches one ahead, and finds the end of its data while it delivers the last batch.
 HUGGINGFACE = Integration(
     "HF Trainer",
     _train,
-    elsewhere={"exhausted_fetch": "input_wait"},
     unmeasured={"h2d": "input_wait"},
     framework_ms={"input_wait": 0.1},  # accelerate's loader, and the collection of a group
+    carries_short_groups=not UPDATES_SHORT_GROUPS,
     looks_ahead=True,
     device_clock="traintrace_huggingface.opening:device_clock",
 )

@@ -65,22 +65,18 @@ def _fabric(recipe: Recipe, parts: Parts, folder: Path) -> Path:
     return tracer.run_folder
 
 
-# Both loaders are generators that move batches themselves: iterators start inside the first request,
-# and without a device nothing tells the move from the wait. Accelerate fetches one ahead and so finds
-# the end of its data while it delivers the last batch.
+# Both loaders move batches themselves, inside a request: without a device nothing tells that from the wait.
 ACCELERATE = Integration(
     "Accelerate",
     _accelerate,
-    elsewhere={"iterator": "input_wait", "exhausted_fetch": "input_wait"},
     unmeasured={"h2d": "input_wait"},
     framework_ms={"input_wait": 0.1},  # it looks for tensors and keeps the loader's state
-    looks_ahead=False,  # it does fetch ahead, but the plain plugin cannot tell and flags no row
+    looks_ahead=True,
     device_clock=CLOCK,
 )
 FABRIC = Integration(
     "Fabric",
     _fabric,
-    elsewhere={"iterator": "input_wait"},
     unmeasured={"h2d": "input_wait"},
     # The model is Fabric's wrapper, which converts its arguments, and so is the loader.
     framework_ms={"forward": 0.3, "input_wait": 0.1},

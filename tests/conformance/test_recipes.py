@@ -47,6 +47,15 @@ def test_a_recipe_knows_its_partial_groups_and_samples() -> None:
     assert (recipe.steps, recipe.evaluations, recipe.checkpoints) == (6, 4, 1)
 
 
+def test_a_short_group_may_go_on_in_the_next_epoch() -> None:
+    recipe = Recipe(4, batches=9, epochs=2, evaluate_every=1, carries_short_groups=True)
+    assert recipe.micro_batches == [4, 4, 4, 4]
+    assert recipe.samples == [8, 8, 7, 8]  # the short batch is the first of the third group
+    assert (recipe.steps, recipe.evaluations) == (4, 4)
+    whole = Recipe(4, batches=8, carries_short_groups=True)
+    assert (whole.micro_batches, whole.samples) == ([4, 4], [8, 7])
+
+
 @pytest.mark.parametrize("reference", ["no_colon", "os:path", "os:nothing", "no.such.module:X"])
 def test_a_reference_that_names_no_integration_is_a_usage_error(
     reference: str, capsys: pytest.CaptureFixture[str]

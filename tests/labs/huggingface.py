@@ -100,6 +100,22 @@ class Stream(IterableDataset[Any]):
         return iter(self.items)
 
 
+class SlowEdges(Stream):
+    """Takes its time to begin, and to find out that it has ended: neither is a wait for a batch."""
+
+    def __init__(self, items: Items, ms: float) -> None:
+        super().__init__(items)
+        self.ms = ms
+
+    def __iter__(self) -> Iterator[Any]:
+        self.items.truth.sleep("begin", self.ms)
+        return self._run()
+
+    def _run(self) -> Iterator[Any]:
+        yield from self.items
+        self.items.truth.sleep("end", self.ms)
+
+
 class Net(nn.Module):
     def __init__(self, truth: Truth, sleeps: Sleeps) -> None:
         super().__init__()

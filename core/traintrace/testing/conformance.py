@@ -29,12 +29,16 @@ from traintrace.testing.truth import Truth
 
 PARAMETERS: Final[Mapping[str, Sequence[Any]]] = {
     "accumulation": (1, 2, 4, 8),
-    "batches": (9, 8),
+    "partial": (True, False),  # whether the last group of an epoch is short
     "epochs": (1, 2),
     "loading": ((0, False), (2, False), (2, True)),  # workers, and whether they persist
     "evaluate_every": (1, None),
     "checkpoint_every": (2, None),
 }
+# Long enough to be told from each other and from noise; there are many recipes.
+_DELAYS: Final = Delays(
+    data=2.5, transfer=1.5, forward=2, backward=2.5, optimizer=3, evaluation=1.5, checkpoint=3.5
+)
 # Accumulations that are run on the simulated device; all of them in the full product.
 ON_DEVICE: Final = (1, 4)
 # A busy machine puts time between a seam and the recipe's clock; it never takes any away.
@@ -68,14 +72,18 @@ def recipes(*, full: bool = False) -> list[Recipe]:
     return [_recipe(**combination) for combination in choose(PARAMETERS)]
 
 
-def _recipe(loading: tuple[int, bool], **others: Any) -> Recipe:
+def _recipe(accumulation: int, partial: bool, loading: tuple[int, bool], **others: Any) -> Recipe:
     workers, persistent = loading
-    return Recipe(workers=workers, persistent=persistent, **others)
+    # Two full groups where those are short; a few updates where there are no groups.
+    batches = max(4, min(8, 2 * accumulation)) + partial
+    return Recipe(
+        accumulation, batches, workers=workers, persistent=persistent, delays=_DELAYS, **others
+    )
 
 
 def run_once(integration: Integration, recipe: Recipe) -> list[Row]:
     """Train once in a temporary folder and check the run."""
-    truth = Truth()
+    recipe, truth = integration.adapted(recipe), Truth()
     parts = Parts(recipe, truth)
     with tempfile.TemporaryDirectory() as folder:
         with parts.watched():

@@ -48,7 +48,7 @@ def run_on_device(integration: Integration, recipe: Recipe) -> list[Row]:
     """
     if integration.device_clock is None:
         raise ValueError(f"{integration.name} does not name its device_clock")
-    recipe = replace(recipe, delays=_LAUNCHED)
+    recipe = replace(integration.adapted(recipe), delays=_LAUNCHED)
     rows: list[Row] = []
     for lead_ms in _LEADS_MS:
         device, truth = SimulatedDevice(events=_EVENTS), Truth()

@@ -1,7 +1,7 @@
 """What the author of a plugin declares, so that the conformance suite can run it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,8 @@ class Integration:
             value for the account itself, and a reason.
         framework_ms: What an account may hold of the framework's own work, per micro-batch and beyond
             the usual allowance, where that work lies inside what the plugin traces [ms].
+        carries_short_groups: An epoch's last group goes on in the next one if it is short, and is not
+            trained in the last.
         looks_ahead: The loader fetches one batch ahead, so that every row must be flagged `lookahead`.
         device_clock: "module:name" of the function that gives the plugin its device clock, to be
             replaced by one that gives the simulated device; None if it cannot run on that.
@@ -40,8 +42,13 @@ class Integration:
     elsewhere: Mapping[Part, str] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)
     framework_ms: Mapping[str, float] = field(default_factory=dict)
+    carries_short_groups: bool = False
     looks_ahead: bool = False
     device_clock: str | None = None
+
+    def adapted(self, recipe: Recipe) -> Recipe:
+        """Give `recipe` as this integration trains it."""
+        return replace(recipe, carries_short_groups=self.carries_short_groups)
 
     def account_of(self, part: Part) -> str:
         """Give the account, or group of accounts, that must hold the time of `part`."""

@@ -31,6 +31,8 @@ class Recipe:
         batches: Batches per epoch.
         evaluate_every: Evaluate after so many full groups of an epoch; None never.
         checkpoint_every: Write a checkpoint after so many updates; None never.
+        carries_short_groups: A last group that is short goes on in the next epoch; the run ends with
+            its last full group.
     """
 
     accumulation: int = 1
@@ -42,11 +44,13 @@ class Recipe:
     evaluate_every: int | None = None
     checkpoint_every: int | None = None
     delays: Delays = Delays()
+    carries_short_groups: bool = False
 
     @property
     def steps_per_epoch(self) -> int:
         """Give the updates of one epoch."""
-        return -(-self.batches // self.accumulation)
+        full, left = divmod(self.batches, self.accumulation)
+        return full + (left > 0 and not self.carries_short_groups)
 
     @property
     def steps(self) -> int:
@@ -56,15 +60,20 @@ class Recipe:
     @property
     def micro_batches(self) -> Sequence[int]:
         """Give the micro-batches of each step: 9 batches at 4 are 4, 4, 1."""
-        starts = range(0, self.batches, self.accumulation)
-        return [min(self.accumulation, self.batches - start) for start in starts] * self.epochs
+        return list(map(len, self._groups()))
 
     @property
     def samples(self) -> Sequence[int]:
         """Give the samples of each step."""
-        samples = [count * self.batch_size for count in self.micro_batches]
-        last = self.steps_per_epoch
-        return [n - ((step + 1) % last == 0) for step, n in enumerate(samples)]
+        return list(map(sum, self._groups()))
+
+    def _groups(self) -> Sequence[Sequence[int]]:
+        """Give the batch sizes of each step."""
+        epoch = [self.batch_size] * (self.batches - 1) + [self.batch_size - 1]
+        passes = [epoch * self.epochs] if self.carries_short_groups else [epoch] * self.epochs
+        size = self.accumulation
+        groups = [sizes[i : i + size] for sizes in passes for i in range(0, len(sizes), size)]
+        return groups[: self.steps]
 
     def evaluates_after(self, step: int) -> bool:
         """Say whether the update with the 1-based number `step` is followed by an evaluation."""
@@ -90,6 +99,7 @@ class Recipe:
 
     @property
     def label(self) -> str:
-        """Give the recipe's parameters on one line, delays left out."""
-        names = (field.name for field in fields(self) if field.name != "delays")
+        """Give the recipe's own parameters on one line: no delays, nothing of an integration."""
+        apart = ("delays", "carries_short_groups")
+        names = [field.name for field in fields(self) if field.name not in apart]
         return " ".join(f"{name}={getattr(self, name)}" for name in names)

@@ -47,7 +47,8 @@ class Boundaries:
     """The state of one traced `train()`.
 
     Attributes:
-        collecting: True inside a collection of batches whose parts are charged.
+        collecting: True inside a collection of batches whose parts are charged, except while a loader
+            of torch fetches one.
         logging: True while a `logging` entry of `_maybe_log_save_evaluate` is open.
         moves: Batches are moved to another device.
         sees_input: The wait for input can be told apart; False if the user replaced the collection.

@@ -19,6 +19,7 @@ from traintrace.patching import replace_attribute
 from traintrace.pytorch.backward import mark_own_work, trace_backward
 from traintrace.pytorch.forward import trace_forward
 from traintrace.pytorch.optimizer import trace_foreign_optimizer, trace_optimizers
+from traintrace.pytorch.wrapping import reads_ahead
 from traintrace.session import Session
 from traintrace_huggingface import wrappers
 from traintrace_huggingface.boundaries import Boundaries
@@ -135,6 +136,8 @@ class Seams:
         put(
             torch.utils.data.DataLoader, "__iter__", wrappers.collecting(boundaries, EPOCH_BOUNDARY)
         )
+        fetches = getattr(torch.utils.data.dataloader, "_BaseDataLoaderIter", None)
+        put(fetches, "__next__", wrappers.fetch(boundaries))
         put(transformers.trainer, "skip_first_batches", self._skipping)
         put(trainer, "training_step", self._training_step)
         after: dict[str, Callable[[], None]] = {
@@ -166,7 +169,7 @@ class Seams:
         with session.faults.guard("the description of what trains"):
             loader = trainer.callback_handler.train_dataloader
             session.setup = describe(trainer, loader)
-            self._boundaries.describe_steps(type(loader).__module__ == "accelerate.data_loader")
+            self._boundaries.describe_steps(reads_ahead(loader))
         with session.faults.guard("forward, and an optimizer that is not torch's"):
             if self._phases:
                 self._keep(trace_foreign_optimizer(session, trainer.optimizer))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
-from traintrace.accounts import H2D, LOGGING
+from traintrace.accounts import EPOCH_BOUNDARY, H2D, LOGGING
 from traintrace.journal import Journal
 from traintrace_huggingface.boundaries import Boundaries
 
@@ -76,6 +76,33 @@ def collection(boundaries: Boundaries) -> Wrapper:
                 boundaries.end_collection(result)
 
         return get_batch_samples
+
+    return wrap
+
+
+def fetch(boundaries: Boundaries) -> Wrapper:
+    """Charge the fetch that finds the end of the data, inside a collection that still brings a batch.
+
+    accelerate's loader looks for it before it delivers its last batch; workers are stopped there.
+    """
+    journal = boundaries.session.journal
+
+    def wrap(original: Function) -> Function:
+        @functools.wraps(original)
+        def __next__(iterator: Any) -> Any:
+            if not boundaries.collecting or get_ident() != journal.owner:
+                return original(iterator)
+            began = journal.now()
+            try:
+                boundaries.collecting = False  # loaders that are read inside are part of the data
+                return original(iterator)
+            except StopIteration:
+                journal.write_since(began, EPOCH_BOUNDARY)
+                raise
+            finally:
+                boundaries.collecting = True
+
+        return __next__
 
     return wrap
 

@@ -41,6 +41,30 @@ BREAKS = (
         old="            self._enter()\n            batch = fetch(source)\n",
         new="            batch = fetch(source)\n            self._enter()\n",
     ),
+    Break(  # the fetch that finds the end of the data is a wait like any other
+        cases=("h05",),
+        file=f"{_PLUGIN}/wrappers.py",
+        old="                journal.write_since(began, EPOCH_BOUNDARY)\n",
+        new="                pass\n",
+    ),
+    Break(  # the same in a loop of one's own
+        cases=("h07",),
+        file="core/traintrace/pytorch/wrapping.py",
+        old="        journal.write_since(began, EPOCH_BOUNDARY)\n",
+        new="        pass\n",
+    ),
+    Break(  # making an iterator inside a request is a wait for a batch
+        cases=("h07",),
+        file="core/traintrace/pytorch/loaders.py",
+        old="            if loop.fetching == WRAPPER and get_ident()",
+        new="            if loop.paused and get_ident()",
+    ),
+    Break(  # accelerate's loader is taken for one that delivers what it has just fetched
+        cases=("h07",),
+        file="core/traintrace/pytorch/wrapping.py",
+        old='frozenset(("DataLoaderShard",',
+        new='frozenset(("DataLoaderShards",',
+    ),
     Break(  # what a failed attempt had completed still counts
         cases=("h08",),
         file=f"{_PLUGIN}/boundaries.py",

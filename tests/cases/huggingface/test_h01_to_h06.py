@@ -6,7 +6,7 @@ wall time, so time that is booked in a wrong place is missing in the right one.
 
 from typing import Any
 
-from tests.labs.huggingface import Recipe, Sleeps, read, spans_ns
+from tests.labs.huggingface import Items, Recipe, Sleeps, SlowEdges, read, spans_ns
 
 
 def test_h01_rates_after_a_resume_count_this_session_alone(
@@ -80,6 +80,19 @@ def test_h05_input_belongs_to_the_step_that_it_feeds(recipe: Recipe) -> None:
         rank.columns["input_wait_ns"], fetched, spans_ns(rank), strict=True
     ):
         assert taken >= (waited or 0) >= true
+
+
+def test_h05_finding_the_end_of_the_data_is_no_wait_for_input(recipe: Recipe) -> None:
+    """TML#451: the last group is delivered after a fetch that brings nothing and stops the workers."""
+    callback = recipe.callback()
+    data = SlowEdges(Items(recipe.truth, 6, "input_wait", 2), ms=40)
+    recipe.trainer(callback, dataset=data, batch_size=1, accumulate=2, max_steps=3).train()
+    rank, truth = read(callback), recipe.truth.ns
+    assert rank.columns["micro_batches"] == [2, 2, 2]
+    assert rank.totals.account_ns["input_wait"] >= truth["input_wait"]
+    assert rank.totals.account_ns["epoch_boundary"] >= truth["begin"] + truth["end"] >= 80_000_000
+    # It is in the span of the step that it delays.
+    assert spans_ns(rank)[2] >= truth["end"]
 
 
 def test_h06_evaluation_fetches_are_no_wait_of_the_next_step(recipe: Recipe) -> None:

@@ -3,7 +3,6 @@
 import time
 from typing import Any
 
-import pytest
 import torch
 from accelerate import Accelerator  # type: ignore[import-untyped]  # accelerate has no types
 from packaging.version import Version
@@ -18,6 +17,7 @@ from tests.labs.huggingface import (
     Net,
     Recipe,
     Sleeps,
+    SlowEdges,
     read,
     read_run,
 )
@@ -65,7 +65,15 @@ def test_h07_a_slow_item_is_felt_one_delivery_early(recipe: Recipe) -> None:
     assert [rank.rank, rank.setup.strategy] == [0, "single_process"]
 
 
-@pytest.mark.xfail(strict=True, reason="plain loops do not know accelerate's loader yet")
+def test_h07_finding_the_end_of_the_data_is_no_wait_for_input(recipe: Recipe) -> None:
+    """ACC#1245: the last delivery costs no item, but the fetch that finds that there is none."""
+    rank = _plain_loop(recipe, SlowEdges(Items(recipe.truth, 4, "input_wait", 2), ms=40), 1)
+    truth = recipe.truth.ns
+    assert rank.columns["micro_batches"] == [1, 1, 1, 1]
+    assert rank.totals.account_ns["input_wait"] >= truth["input_wait"]
+    assert rank.totals.account_ns["epoch_boundary"] >= truth["begin"] + truth["end"] >= 80_000_000
+
+
 def test_h07_the_wait_is_said_to_be_for_a_later_batch(recipe: Recipe) -> None:
     """ACC#1245: a reader of the waits must be told that they are for the batch after."""
     rank = _plain_loop(recipe, SlowThird(recipe.truth, 6, "input_wait", 2), 1)

@@ -3,10 +3,19 @@
 from typing import Any
 
 import pytest
+from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 from transformers import TrainerCallback
 
-from tests.labs.huggingface import UPDATES_SHORT_GROUPS, Recipe, Sleeps, read
+from tests.labs.huggingface import (
+    UPDATES_SHORT_GROUPS,
+    Items,
+    Recipe,
+    Sleeps,
+    SlowEdges,
+    Truth,
+    read,
+)
 from traintrace.facts import CARRIED, EPOCH_FIRST, LOOKAHEAD, PARTIAL_GROUP
 
 PHASES = ("input_wait", "forward", "backward", "optimizer")
@@ -50,6 +59,26 @@ def test_phases_match_the_clock_and_a_short_last_group_is_a_step(
     assert rank.unmeasured["h2d"] == "no device"
     assert set(rank.columns["h2d_ns"]) == {None}
     assert rank.status == "completed"
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_only_the_edges_of_the_loader_itself_are_no_wait(recipe: Recipe, epochs: int) -> None:
+    class Nesting(Items):
+        def __getitem__(self, index: Any) -> Any:
+            row = super().__getitem__(index)
+            with recipe.truth.clock("read"):
+                list(DataLoader(SlowEdges(Items(Truth(), 1, "", 0), ms=10), batch_size=None))
+            return row
+
+    truth = recipe.truth
+    data = SlowEdges(Nesting(truth, 4, "input_wait", 0), ms=25)
+    callback = recipe.callback()
+    recipe.trainer(callback, dataset=data, batch_size=1, max_steps=4 * epochs).train()
+    rank = read(callback)
+    assert rank.columns["micro_batches"] == [1] * 4 * epochs
+    assert truth.calls["end"] == epochs
+    assert rank.totals.account_ns["epoch_boundary"] >= truth.ns["begin"] + truth.ns["end"]
+    assert rank.totals.account_ns["input_wait"] >= truth.ns["read"] >= 80_000_000 * epochs
 
 
 def test_evaluation_saving_and_logging_lie_between_steps(recipe: Recipe) -> None:
