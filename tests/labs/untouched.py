@@ -80,3 +80,12 @@ def update(model: nn.Module, optimizer: torch.optim.Optimizer, batch: torch.Tens
     model(batch).mean().backward()
     optimizer.step()
     optimizer.zero_grad()
+
+
+def keeping_gradients(
+    model: nn.Module, optimizer: torch.optim.Optimizer, batch: torch.Tensor
+) -> None:
+    """Do a step in the order of most tutorials: the gradients outlive it."""
+    optimizer.zero_grad()
+    model(batch).mean().backward()
+    optimizer.step()

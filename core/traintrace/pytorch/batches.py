@@ -9,9 +9,12 @@ from threading import get_ident
 from typing import Any, Generic, TypeVar, cast
 
 from traintrace.accounts import EPOCH_BOUNDARY
-from traintrace.pytorch.passes import LoopState, Pass, end_updated_step
+from traintrace.facts import LOOKAHEAD
+from traintrace.pytorch.loopstate import LoopState, end_updated_step
+from traintrace.pytorch.passes import Pass
 from traintrace.pytorch.setup import known_length
 from traintrace.pytorch.sizes import SizeReader
+from traintrace.pytorch.wrapping import kind_of, reads_ahead
 from traintrace.session import Session
 
 Batch = TypeVar("Batch")
@@ -25,13 +28,13 @@ class TracedBatches(Generic[Batch]):
         self._session = session
         self._loop = loop
         self._sizes = SizeReader(getattr(batches, "batch_size", None))
+        self._flags = LOOKAHEAD if reads_ahead(batches) else 0
 
     def __iter__(self) -> Iterator[Batch]:
         session, loop = self._session, self._loop
         if get_ident() != session.journal.owner or loop.paused:
             return iter(self._batches)
         end_updated_step(session, loop)
-        loop.begin_epoch()
         session.journal.write(EPOCH_BOUNDARY)
         try:
             iterator = iter(self._batches)
@@ -40,7 +43,8 @@ class TracedBatches(Generic[Batch]):
         length = None
         with session.faults.guard("the flag of partial groups"):
             length = known_length(self._batches)
-        return TracedIterator(iterator, session, loop, Pass(session, loop, self._sizes, length))
+        begun = Pass(session, loop, self._sizes, length, kind=kind_of(iterator), flags=self._flags)
+        return TracedIterator(iterator, session, loop, begun)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_batches":
@@ -59,9 +63,10 @@ def trace_batches(batches: Iterable[Batch], session: Session, loop: LoopState) -
     """Wrap `batches`, an iterable or an iterator; all loaders of one loop share `loop`."""
     loop.has_loader = loop.explicit = True
     if hasattr(batches, "__next__"):
-        loop.begin_epoch()
         iterator = cast("Iterator[Batch]", batches)
-        return TracedIterator(iterator, session, loop, Pass(session, loop, SizeReader()))
+        flags = LOOKAHEAD if reads_ahead(iterator) else 0
+        begun = Pass(session, loop, SizeReader(), kind=kind_of(iterator), flags=flags)
+        return TracedIterator(iterator, session, loop, begun)
     kind = SizedTracedBatches if hasattr(batches, "__len__") else TracedBatches
     return kind(batches, session, loop)
 

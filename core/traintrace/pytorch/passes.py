@@ -6,61 +6,21 @@ loaders in an untouched loop (`traintrace.pytorch.loaders`).
 
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
 
 from traintrace.accounts import INPUT_WAIT
-from traintrace.facts import EPOCH_FIRST, PARTIAL_GROUP
+from traintrace.facts import EPOCH_FIRST, PARTIAL_GROUP, Setup
 from traintrace.journal import EXHAUSTED
+from traintrace.pytorch.loopstate import LoopState, end_updated_step
 from traintrace.pytorch.sizes import SizeReader
+from traintrace.pytorch.wrapping import LOADER, NOTHING
 from traintrace.session import Session
 
 Batch = TypeVar("Batch")
 Source = TypeVar("Source")
-
-
-class LoopState:
-    """What the loaders of one loop share with the rest of its tracer.
-
-    Attributes:
-        epoch: 0-based; one begins where iteration starts after a batch, so that loaders iterated side
-            by side share an epoch.
-        has_batch: True once the epoch has had a batch.
-        has_loader: True once a training loader was seen; its batches then count the micro-batches.
-        inside_step: True inside a `step()` block, which ends the step itself.
-        paused: Depth of blocks whose batches are no training data.
-        explicit: True once the loop named its training loader; then no other loader is looked at.
-        fetching: True while a batch is being fetched: a loader read inside is part of that fetch.
-        largest_group: Most micro-batches that one step had so far.
-    """
-
-    __slots__ = (
-        "epoch",
-        "explicit",
-        "fetching",
-        "has_batch",
-        "has_loader",
-        "inside_step",
-        "largest_group",
-        "paused",
-    )
-
-    def __init__(self) -> None:
-        self.epoch = self.paused = self.largest_group = 0
-        self.has_batch = self.has_loader = self.inside_step = False
-        self.explicit = self.fetching = False
-
-    def begin_epoch(self) -> None:
-        """Note that the iteration of a loader starts."""
-        self.epoch += self.has_batch
-        self.has_batch = False
-
-
-def end_updated_step(session: Session, loop: LoopState) -> None:
-    """End the step that has had its update, unless a `step()` block will do that."""
-    if session.capture.updated and not loop.inside_step:
-        session.capture.complete()
 
 
 class Pass:
@@ -77,23 +37,36 @@ class Pass:
     """
 
     __slots__ = (
+        "_before",
         "_enter",
         "_exhausted",
         "_first",
+        "_flags",
+        "_follows_epoch",
         "_iterator",
+        "_kind",
         "_leave",
         "_left",
         "_loop",
         "_now",
         "_plain",
         "_session",
+        "_setup",
         "_sizes",
         "_stacked",
         "is_exhausted",
     )
 
     def __init__(
-        self, session: Session, loop: LoopState, sizes: SizeReader, length: int | None = None
+        self,
+        session: Session,
+        loop: LoopState,
+        sizes: SizeReader,
+        length: int | None = None,
+        *,
+        kind: int = LOADER,
+        flags: int = 0,
+        setup: Setup | None = None,
     ) -> None:
         """Begin a pass.
 
@@ -102,11 +75,19 @@ class Pass:
             loop: What it shares with the other passes of the loop.
             sizes: Reads the sizes of its batches.
             length: Number of its batches, None if it is not known.
+            kind: What is asked: torch's own loader, or something that may wrap one.
+            flags: Of every step that it feeds.
+            setup: Describes the loader; the run's own once the pass has fed a step.
         """
         journal = session.journal
         self._session = session
         self._loop = loop
         self._sizes = sizes
+        self._kind = kind
+        self._flags = flags
+        self._setup = setup
+        self._follows_epoch = loop.epoch if loop.has_batch else None
+        self._before: tuple[int, bool, int, bool, str | None, Setup] | None = None
         self._stacked: type | None = None  # the type of batches that hold one tensor per field
         self._first = True
         self._left = length or 0  # counts down; one that starts at 0 never comes back to it
@@ -134,13 +115,16 @@ class Pass:
         loop, session = self._loop, self._session
         capture = session.capture
         if capture.updated and not loop.inside_step:
-            capture.complete()
+            if capture.micro_batches and loop.has_seen_backward:
+                capture.complete()  # the usual case, without another call
+            else:
+                end_updated_step(session, loop)
             capture = session.capture
         if not capture.micro_batches and session.open_memory is not None:
             session.open_memory()
         plain, now = self._plain, self._now
         try:
-            loop.fetching = True
+            loop.fetching = self._kind
             self._enter()
             batch = fetch(source)
         except StopIteration:
@@ -152,9 +136,35 @@ class Pass:
                 self._leave()
             else:
                 plain((now(), ~INPUT_WAIT))
-            loop.fetching = False
+            loop.fetching = NOTHING
         self._count(batch)
         return batch
+
+    def _begin_epoch(self) -> None:
+        session, loop = self._session, self._loop
+        self._first = False
+        reason = session.unmeasured.pop("input_wait", None)
+        self._before = (
+            *(loop.epoch, loop.has_batch, loop.largest_group, loop.has_loader),
+            *(reason, session.setup),
+        )
+        loop.epoch += self._follows_epoch == loop.epoch
+        loop.has_batch = loop.has_loader = True
+        if self._setup is not None:
+            session.setup = _with_loader_of(session.setup, self._setup)
+
+    def take_back(self) -> None:
+        """Let the batches so far, the first one among them, have begun no epoch."""
+        if self._before is None:
+            return
+        session, loop = self._session, self._loop
+        loop.epoch, loop.has_batch, loop.largest_group, loop.has_loader, reason, setup = (
+            self._before
+        )
+        if reason is not None:
+            session.unmeasured["input_wait"] = reason
+        session.setup = _with_loader_of(session.setup, setup)
+        self._before = None
 
     def _count(self, batch: Any) -> None:
         capture, loop = self._session.capture, self._loop
@@ -165,11 +175,12 @@ class Pass:
         elif capture.source is not self:
             return  # a second loader beside the first: its batch goes into the same micro-batch
         group = capture.micro_batches = capture.micro_batches + 1
-        capture.epoch = loop.epoch
         if self._first:
-            self._first = False
-            loop.has_batch = True
+            self._begin_epoch()
             capture.flags = capture.flags & ~PARTIAL_GROUP | EPOCH_FIRST
+        capture.epoch = loop.epoch
+        if self._flags:
+            capture.flags |= self._flags
         self._left -= 1
         if group > loop.largest_group:
             loop.largest_group = group
@@ -189,3 +200,7 @@ class Pass:
                     self._stacked = kind
         except Exception as error:  # noqa: BLE001 - an odd batch type costs its own size, no more
             self._session.faults.fault(error, "the size of a batch")
+
+
+def _with_loader_of(setup: Setup, other: Setup) -> Setup:
+    return replace(setup, loader=other.loader, batch_size=other.batch_size)

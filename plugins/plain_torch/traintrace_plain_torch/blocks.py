@@ -6,8 +6,9 @@ from typing import Any
 
 from torch import nn
 
+from traintrace.accounts import BACKWARD
 from traintrace.journal import OPEN
-from traintrace.pytorch.passes import LoopState
+from traintrace.pytorch.loopstate import LoopState
 from traintrace.session import Session
 
 # Give up waiting for an update after this many `step()` blocks without one in the whole run: longer
@@ -78,7 +79,7 @@ class StepBlock:
         session = self._session
         if get_ident() != self._journal.owner:
             return
-        self._loop.inside_step = False
+        is_innermost, self._loop.inside_step = self._loop.inside_step, False
         capture = session.capture
         if capture.ended:
             capture = session.current_capture()
@@ -86,10 +87,12 @@ class StepBlock:
             session.add_event("exception", kind.__name__)
             capture.abort()
             return
-        if not capture.micro_batches and not self._loop.has_loader:
-            capture.micro_batches = 1
+        if is_innermost and not self._loop.has_loader:
+            capture.micro_batches += 1
         if capture.updated or not self._awaits_update or self._has_changed():
             self._patience = -1
+            if not self._loop.has_seen_backward:
+                self._loop.has_seen_backward = self._journal.holds(BACKWARD)
             session.end_step(capture, True)
         elif self._patience > 0:
             self._wait_for_update()

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import nn
 
+from traintrace.errors import UsageError
 from traintrace.faults import FaultReporter
 from traintrace.options import LevelOption, TraceOptions
 from traintrace.pytorch.batches import trace_batches
-from traintrace.pytorch.passes import LoopState
+from traintrace.pytorch.loopstate import LoopState, end_last_step
 from traintrace.pytorch.setup import describe_loader
 from traintrace.registry import REGISTRY
 from traintrace.session import status_of
@@ -65,7 +66,7 @@ def trace(
         print_report: Print the report to stderr at the end.
 
     Raises:
-        UsageError: An option has an impossible value.
+        UsageError: `model` is no model, or an option has an impossible value.
     """
     options = TraceOptions(
         run_dir=run_dir,
@@ -95,6 +96,11 @@ class Tracer(Marks):
         *,
         awaits_update: bool,
     ) -> None:
+        if not isinstance(model, (nn.Module, type(None))):
+            raise UsageError(
+                f"model must be a torch.nn.Module or None, and is a {type(model).__name__}; the optimizer "
+                "comes second, and further models are named by tracer.follow(model)"
+            )
         self._models = [] if model is None else [model]
         self._optimizer = optimizer
         self._options = options
@@ -137,7 +143,11 @@ class Tracer(Marks):
         model = self._models[0] if self._models else None
         session = open_session(model, self._optimizer, self._options, loop)
         session.close_at_exit, session.tracer = self.close, self
-        block = StepBlock(session, loop, model, self._optimizer, self._awaits_update)
+        try:
+            block = StepBlock(session, loop, model, self._optimizer, self._awaits_update)
+        except BaseException:
+            session.discard()  # nobody would end it
+            raise
         self._step = block
         # Bound to this session, and one call instead of two: marks are what a user pays most for.
         self.mark = session.journal.named_marker(MARKS)  # type: ignore[assignment, method-assign]
@@ -157,9 +167,8 @@ class Tracer(Marks):
         if session is None or session.finished:
             return
         with session.faults.guard("the end of the run"):
-            capture = session.current_capture()
-            if error is None and capture.updated and capture.micro_batches:
-                capture.complete()
+            if error is None:
+                end_last_step(session, self._loop)
             if not session.steps and error is None:
                 session.faults.warn(why_there_are_no_steps(session, self._step, self._loop))
             session.finish(status_of(error), error)
@@ -179,7 +188,7 @@ class Tracer(Marks):
             session.finish("interrupted")
 
     def follow(self, model: nn.Module) -> None:
-        """Charge the calls of `model` to `forward` as well, if that is not done already."""
+        """Charge the calls of `model` to `forward` as well, e.g. of a discriminator; a second call adds nothing."""
         session = self._session
         if session is None or not session.recording:
             return

@@ -6,7 +6,7 @@ from typing import Final
 
 from traintrace import accounts, log, region
 from traintrace.journal import SWITCH
-from traintrace.pytorch.passes import LoopState
+from traintrace.pytorch.loopstate import LoopState
 from traintrace_plain_torch.blocks import Charged
 from traintrace_plain_torch.seams import LoopSession
 

@@ -12,9 +12,9 @@ from traintrace.pytorch.backward import mark_own_work, trace_backward
 from traintrace.pytorch.events import device_clock
 from traintrace.pytorch.forward import trace_forward
 from traintrace.pytorch.loaders import trace_loaders
+from traintrace.pytorch.loopstate import LoopState
 from traintrace.pytorch.memory import memory_reader
 from traintrace.pytorch.optimizer import trace_foreign_optimizer, trace_optimizers
-from traintrace.pytorch.passes import LoopState
 from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.setup import describe_model
 from traintrace.pytorch.transfers import trace_transfers

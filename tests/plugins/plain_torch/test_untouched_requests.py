@@ -104,15 +104,21 @@ def test_a_second_loader_begun_at_each_step_drops_nothing(untouched: Untouched) 
     assert rank.columns["input_wait_calls"] == [2] * 3
 
 
-def test_a_model_that_trains_in_evaluation_mode_is_told_what_to_do(untouched: Untouched) -> None:
-    tracer, model, optimizer = untouched()
-    model.eval()
-    with pytest.warns(TraintraceWarning, match="evaluation mode"), tracer:
-        for batch in loader_of(4):
-            update(model, optimizer, batch)
+@pytest.mark.parametrize("requested", ["without gradients", "in evaluation mode at level step"])
+def test_training_batches_that_cannot_be_told_are_named(
+    untouched: Untouched, requested: str
+) -> None:
+    without = requested == "without gradients"
+    tracer, model, optimizer = untouched(level="auto" if without else "step")
+    model.train(without)
+    with pytest.warns(TraintraceWarning, match="gradients off"), tracer:
+        with torch.set_grad_enabled(not without):
+            batches = iter(loader_of(4))
+            first = next(batches)
+        update(model, optimizer, first)
     rank = rank_of(tracer)
     assert rank.totals.steps == 0
-    assert "evaluation mode" in rank.unmeasured["input_wait"]
+    assert "tracer.batches" in rank.unmeasured["input_wait"]
 
 
 def test_a_loader_that_fetches_ahead_is_left_alone_and_named(untouched: Untouched) -> None:
