@@ -30,13 +30,15 @@
 
 Events are seen where the Trainer calls all its callbacks, not by methods of this one: so its place in
 the list of callbacks does not matter. Only where `Trainer.train` is never called does the training begin
-with our own `on_train_begin` and end with our own `on_train_end`.
+with our own `on_train_begin` and end with our own `on_train_end`; if it raised, the next training of
+this thread ends it.
 """
 
 import functools
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from transformers.trainer_callback import TrainerCallback
@@ -46,8 +48,8 @@ from traintrace.options import LevelOption, TraceOptions
 from traintrace.registry import REGISTRY
 from traintrace.session import EndStatus, Session, status_of
 from traintrace_huggingface.opening import open_session
-from traintrace_huggingface.owner import trainer_that_calls
-from traintrace_huggingface.shim import hold_shim
+from traintrace_huggingface.owner import is_on_stack, trainer_that_calls
+from traintrace_huggingface.shim import hold_shim, leave_what_is_over
 
 if TYPE_CHECKING:
     from traintrace_reporting import Summary
@@ -93,7 +95,8 @@ class TraceCallback(TrainerCallback):
             print_report=print_report,
         )
         self._session: Session | None = None
-        self._is_asked = self._has_joined = False
+        self._asked: list[Any] = []  # the Trainers whose `train` the shim asked about
+        self._joined: Any = None  # the Trainer whose training was joined
         if enabled:
             hold_shim(self)
 
@@ -106,9 +109,9 @@ class TraceCallback(TrainerCallback):
 
         Gives what `train` gives, and raises what it raises.
         """
-        if self._is_asked:  # a second shim, under another tool's patch of `Trainer.train`
-            return train()
-        self._is_asked = True
+        if any(one is trainer for one in self._asked):
+            return train()  # a second shim, under another tool's patch of `Trainer.train`
+        self._asked.append(trainer)
         session: Session | None = None
         error: BaseException | None = None
         try:
@@ -118,14 +121,14 @@ class TraceCallback(TrainerCallback):
             error = raised
             raise
         finally:
-            self._is_asked = False
+            self._asked = [one for one in self._asked if one is not trainer]
             if session is not None:
                 with session.faults.guard("the end of the run"):
                     session.finish(status_of(error), error)
             del error  # it holds this frame, which would hold it
 
     def _open(self, trainer: Any) -> Session | None:
-        self._leave("failed")
+        leave_what_is_over()
         faults = FaultReporter(REGISTRY.raise_faults)
         if REGISTRY.current() is not None:
             faults.warn("a trace is active on this thread already; the inner one records nothing")
@@ -139,9 +142,10 @@ class TraceCallback(TrainerCallback):
 
     def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
         """Join a training that the shim was not asked about; what raises in it ends unseen."""
-        if self._is_asked or not self._options.enabled:
+        if self._asked or not self._options.enabled:
             return
-        self._leave("failed")  # the last training that was joined never told its end
+        leave_what_is_over()
+        self._leave("failed")  # the same Trainer begins anew, and never told the end before
         trainer = trainer_that_calls(self) if REGISTRY.current() is None else None
         if trainer is None:
             return
@@ -149,7 +153,7 @@ class TraceCallback(TrainerCallback):
         with faults.guard("the whole trace"):
             session = self._session = open_session(trainer, self._options, is_training=True)
             session.close_at_exit = functools.partial(session.finish, "failed")
-            self._has_joined = True
+            self._joined = trainer
             session.faults.warn(
                 f"{type(trainer).__name__}.train() does not call Trainer.train(): its start-up is not "
                 "recorded, and an exception in it is not seen"
@@ -159,10 +163,17 @@ class TraceCallback(TrainerCallback):
         """Leave a training that was joined."""
         self._leave("completed")
 
+    def leave_if_over(self) -> None:
+        """Leave a training that was joined and ended by an exception, which nobody told us of."""
+        session = self._session
+        if self._joined is not None and session is not None:
+            if session.journal.owner == get_ident() and not is_on_stack(self._joined):
+                self._leave("failed")
+
     def _leave(self, status: EndStatus) -> None:
         session = self._session
-        if self._has_joined and session is not None:
-            self._has_joined = False
+        if self._joined is not None and session is not None:
+            self._joined = None
             with session.faults.guard("the end of the run"):
                 session.finish(status)
 

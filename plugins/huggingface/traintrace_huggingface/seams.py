@@ -106,6 +106,8 @@ class Seams:
         @functools.wraps(original)  # accelerate reads the signature
         def _inner_training_loop(*args: Any, **kwargs: Any) -> Any:
             if get_ident() != self._journal.owner:
+                if self._failure is not None:  # recording ended before the loop started over
+                    self._session.abandon_steps()
                 return original(*args, **kwargs)
             try:
                 self._begin_attempt(args[0] if args else kwargs.get("batch_size"))

@@ -22,6 +22,9 @@ class Owner(Protocol):
     def trace(self, trainer: Any, train: Callable[[], Any]) -> Any:
         """Call `train`, traced if possible; give what it gives and raise what it raises."""
 
+    def leave_if_over(self) -> None:
+        """End the trace of a training that is no longer running."""
+
 
 class _Shim:
     """The replacement of `Trainer.train` and the callbacks that it serves.
@@ -80,3 +83,10 @@ def hold_shim(callback: Owner) -> _Shim:
         shim.hold(callback)
         if not shim.removed:  # else the garbage collector took its last callback a moment ago
             return shim
+
+
+def leave_what_is_over() -> None:
+    """Let no callback's ended training keep this thread from being traced."""
+    shim = getattr(Trainer.train, _SHIM, None)
+    for callback in list(shim.callbacks) if isinstance(shim, _Shim) else ():
+        callback.leave_if_over()

@@ -68,6 +68,7 @@ STREAM: Final = (
     Row("LightningModule", "on_train_epoch_start", CALLBACKS, ~CALLBACKS, conditions.is_users),
     Row("LightningModule", "on_train_epoch_end", CALLBACKS, ~CALLBACKS, conditions.is_users),
     Row(LAST_EVENT.owner, LAST_EVENT.hook, None, TracedFit.is_over),
+    Row("Callback", "on_exception", TracedFit.fails),
     Row("Callback", "*", TUNING, ~TUNING, conditions.is_tuning),
     Row("Callback", "*", CALLBACKS, ~CALLBACKS, conditions.is_busy_callback),
 )
@@ -81,7 +82,8 @@ WRAPS: Final = (
     Wrap("fit_loop.epoch_loop.val_loop", "setup_data", EVALUATION),
     Wrap("fit_loop.epoch_loop.val_loop", "run", EVALUATION),
     Wrap("_logger_connector", "log_metrics", LOGGING),
-    Wrap("precision_plugin", "_wrap_closure", OTHER),
+    Wrap("precision_plugin", "clip_gradients", CLIP, where=conditions.clips_by_hand),
+    Wrap("precision_plugin", "_wrap_closure", OTHER, where=conditions.times_phases),
 )
 
 
@@ -127,14 +129,14 @@ class TraceCallback(namespaces.CallbackBase):
             step_memory=step_memory,
             print_report=print_report,
         )
-        self._session: Session | None = None
-        self._fit: TracedFit | None = None
+        self._session: Session | None = None  # of the newest run
+        self._fits: list[TracedFit] = []  # those that last; several Trainers may share a callback
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what belongs to a fit: a copy in another process traces a fit of its own."""
         # `log` and `log_dict` are methods of the module; Lightning hands them to every callback.
         kept = {k: v for k, v in vars(self).items() if k not in ("log", "log_dict")}
-        return {**kept, "_session": None, "_fit": None}
+        return {**kept, "_session": None, "_fits": []}
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -159,7 +161,9 @@ class TraceCallback(namespaces.CallbackBase):
         """Begin the span of a `fit`; the first thing of it that a callback sees."""
         if stage != "fit" or not self._options.enabled:
             return
-        self._end("failed")  # an earlier fit that ended without a word
+        for fit in list(self._fits):
+            if fit.trainer is trainer or not fit.is_running:
+                self._end(fit, "failed")  # an earlier one that ended without a word
         if any(getattr(each, "_early_exit", False) for each in trainer.callbacks):
             return  # `Tuner` uses `fit` for its trials alone and leaves before the first step
         faults = FaultReporter(REGISTRY.raise_faults)
@@ -172,18 +176,19 @@ class TraceCallback(namespaces.CallbackBase):
     def _begin(self, trainer: Any, pl_module: Any) -> None:
         session = open_session(trainer, self._options)
         try:
-            fit = TracedFit(session, trainer, self, on_over=lambda: self._end("completed"))
+            fit = TracedFit(session, trainer, self, self._fit_ended)
             fit.forward_is_training_step = is_compiled(pl_module)
             install_on_trainer(fit, STREAM, WRAPS)
             session.begin()
         except BaseException:
             session.discard()
             raise
-        self._session, self._fit = session, fit
+        self._session = session
+        self._fits.append(fit)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Put the seams of the work itself in place; the model and its copies are made by now."""
-        fit = self._fit
+        fit = self._fit_of(trainer)
         if fit is None or not fit.session.recording:
             return
         # Described first: our own seams look like a compiled part.
@@ -197,7 +202,7 @@ class TraceCallback(namespaces.CallbackBase):
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Count the micro-batch. Its end comes later, after every other callback's hook."""
-        fit = self._fit
+        fit = self._fit_of(trainer)
         if fit is None or not fit.session.recording:
             return
         try:
@@ -206,16 +211,10 @@ class TraceCallback(namespaces.CallbackBase):
             fit.session.faults.fault(error, "the size of a batch")
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """End the span; Lightning calls nothing else when a fit fails."""
-        session = self._session
-        if session is not None and not session.finished and self._options.print_report:
-            with session.faults.guard("a terminal without a progress bar"):
-                close_progress_bar(trainer)
-        # SIGTERM reaches Lightning as a SystemExit without a code.
-        if type(exception).__name__ == "SIGTERMException":
-            self._end("interrupted", exception)
-        else:
-            self._end(status_of(exception), exception)
+        """End a fit that failed after its recording had stopped; else the stream told it before."""
+        fit = self._fit_of(trainer)
+        if fit is not None:
+            self._fit_ended(fit, exception)
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """See to it that a `fit` that went well ends even if recording stopped before.
@@ -223,15 +222,25 @@ class TraceCallback(namespaces.CallbackBase):
         It ends with the module's own teardown, which comes after every callback's: only then have all
         progress bars closed.
         """
-        fit = self._fit
+        fit = self._fit_of(trainer)
         if stage == "fit" and fit is not None and not fit.session.recording:
             with fit.session.faults.guard("the report"):
                 watch_for_end(fit, LAST_EVENT)
 
-    def _end(self, status: EndStatus, error: BaseException | None = None) -> None:
-        session, self._fit = self._session, None
-        if session is None or session.finished:
-            return
-        with session.faults.guard("the end of the run"):
-            session.finish(status, error)
-            session.undo.close()  # what still watched for the end
+    def _fit_of(self, trainer: Any) -> TracedFit | None:
+        return next((fit for fit in self._fits if fit.trainer is trainer), None)
+
+    def _fit_ended(self, fit: TracedFit, error: BaseException | None) -> None:
+        if error is not None and self._options.print_report:
+            with fit.session.faults.guard("a terminal without a progress bar"):
+                close_progress_bar(fit.trainer)
+        # SIGTERM reaches Lightning as a SystemExit without a code.
+        is_sigterm = type(error).__name__ == "SIGTERMException"
+        self._end(fit, "interrupted" if is_sigterm else status_of(error), error)
+
+    def _end(self, fit: TracedFit, status: EndStatus, error: BaseException | None = None) -> None:
+        if fit in self._fits:
+            self._fits.remove(fit)
+        with fit.session.faults.guard("the end of the run"):
+            fit.session.finish(status, error)
+            fit.session.undo.close()  # what still watched for the end

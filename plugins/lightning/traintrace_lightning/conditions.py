@@ -17,7 +17,7 @@ _INSIDE_OTHERS: Final = (
 _FINDERS: Final = ("BatchSizeFinder", "LearningRateFinder")
 
 
-def times_phases(fit: TracedFit, name: EventName) -> bool:
+def times_phases(fit: TracedFit, name: EventName | None = None) -> bool:
     """Phases are timed in this run."""
     return fit.session.level != "step"
 
@@ -46,6 +46,11 @@ def clips(fit: TracedFit, name: EventName) -> bool:
     """There is something to clip, or the module clips by itself."""
     wanted = fit.trainer.gradient_clip_val
     return is_users(fit, name) or (times_phases(fit, name) and bool(wanted))
+
+
+def clips_by_hand(fit: TracedFit) -> bool:
+    """The module clips in its own training step, where no hook tells of it."""
+    return times_phases(fit) and not fit.trainer.lightning_module.automatic_optimization
 
 
 def is_tuning(fit: TracedFit, name: EventName) -> bool:

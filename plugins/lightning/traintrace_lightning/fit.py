@@ -32,19 +32,24 @@ class TracedFit:
             seen.
         iterates_itself: The module takes the loader's iterator and fetches inside its
             `training_step`.
-        on_over: Called when the fit went well and all callbacks have been torn down.
+        on_end: Called when the fit failed, with its error; or with None when it went well and all
+            callbacks have been torn down.
         moves_batches: There is a transfer to time.
         parts: The modules whose calls are `forward`; None if none are traced.
         forget_events: Forgets how events were classified, for when one of the facts above changes.
     """
 
     def __init__(
-        self, session: Session, trainer: Any, callback: object, *, on_over: Mark = lambda: None
+        self,
+        session: Session,
+        trainer: Any,
+        callback: object,
+        on_end: Callable[["TracedFit", BaseException | None], None],
     ) -> None:
         self.session = session
         self.trainer = trainer
         self.callback = callback
-        self.on_over = on_over
+        self.on_end = on_end
         self.forward_is_training_step = False
         self.iterates_itself = False
         self.parts: TracedParts | None = None
@@ -93,6 +98,8 @@ class TracedFit:
             self.session.journal.write(TUNING)
             return
         self._batch_flags = EPOCH_FIRST
+        if self.parts is not None:
+            self.parts.renew()
 
     def batches_start(self) -> None:
         """The epoch's iterator is there; the loop fetches from now on."""
@@ -197,15 +204,29 @@ class TracedFit:
         if accumulation > 1 and capture.micro_batches < accumulation:
             capture.flags |= PARTIAL_GROUP
         if self.parts is not None and not self.parts.sees_all_of(capture):
-            capture.flags |= WARMUP  # its forward is null; statistics begin after it
+            capture.flags |= WARMUP  # its forward is null; statistics leave it out
         capture.complete()
-        if self.parts is not None and session.recording:
+        if self.parts is not None and self.parts.searching and session.recording:
             self._settle_forward(self.parts)
 
     def is_over(self) -> None:
         """The last hook of a fit is over. If it raised, `on_exception` follows."""
         if not self._is_failing():
-            self.on_over()
+            self.on_end(self, None)
+
+    def fails(self) -> None:
+        """The first callback is about to be told of an error: a failing fit reports nothing else.
+
+        The span ends before that, since a callback that raises keeps those after it from being told.
+        """
+        error = sys.exc_info()[1]
+        if error is not None and not self.is_running:
+            self.on_end(self, error)
+
+    @property
+    def is_running(self) -> bool:
+        """Say whether the Trainer is still at it, and was not interrupted by an error."""
+        return bool(self.trainer.state.status == "running")
 
     def _is_failing(self) -> bool:
         return sys.exc_info()[1] is not self._handled_outside
@@ -216,12 +237,10 @@ class TracedFit:
         return bool(batches % trainer.accumulate_grad_batches == 0 or trainer.is_last_batch)
 
     def _settle_forward(self, parts: TracedParts) -> None:
-        """After each of the first steps: where no call of the model is seen, look for it elsewhere."""
-        if parts.look_inside():
+        """After each step of the search: where no call of the model is seen, look for it elsewhere."""
+        if parts.look_inside() or parts.hold_parameters():
             return
         self.parts = None
-        if parts.hold_parameters():
-            return
         self.forward_is_training_step = True
         self.session.add_event(
             "approximation",

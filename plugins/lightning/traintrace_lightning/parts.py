@@ -6,9 +6,14 @@ step has called are looked into, one level after each of the first steps.
 
 Until that search is over, a step may call more than is traced. Its calls are charged only if its first
 one settles that nothing is left to look for; else its forward is null, never a part of the truth.
+
+At the start of an epoch a model may have grown, or a part been replaced: then the search goes on among
+the new parts.
 """
 
+import weakref
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any, Final
 
 from torch import nn
@@ -22,26 +27,51 @@ _LEVELS: Final = 4
 
 
 class TracedParts:
-    """The modules of one fit whose calls are charged to `forward`."""
+    """The modules of one fit whose calls are charged to `forward`.
+
+    Attributes:
+        searching: A step may still call more than is traced.
+    """
 
     def __init__(self, session: Session, module: nn.Module) -> None:
         self._session = session
         self._module = module
         self._called: set[int] = set()
-        self._parts: list[nn.Module] = []
+        # Held weakly: a part that the user replaces must leave memory when they expect it to.
+        self._traced: list[weakref.ref[nn.Module]] = []
+        self._at_first = 0  # so many of them are traced since `install`
+        self._later = ExitStack()  # takes off what traces the others
         self._newest: list[nn.Module] = []
         self._levels = 0
-        self._searching = True
+        self.searching = True
         self._settled_by: StepCapture | None = None  # the last step of the search that made a call
         self._is_whole = False
 
     def install(self) -> None:
         """Trace the module and its parts."""
-        self._trace([self._module, *callable_parts(self._module)])
+        self._newest = [self._module, *callable_parts(self._module)]
+        self._trace(self._newest, self._session.undo)
+        self._at_first = len(self._traced)
+        self._session.undo.callback(self._later.close)
+
+    def renew(self) -> None:
+        """Trace what has become a part since this was called last, and go on searching in it."""
+        known = set(map(id, self._parts(0)))
+        new = [part for part in callable_parts(self._module) if id(part) not in known]
+        if not new:
+            return
+        self._called.difference_update(map(id, new))  # of parts that are gone
+        self._newest = [*self._newest, *new]
+        self._levels, self.searching = 0, True
+        # In one layer, however often parts come: each one costs every call of the same class.
+        later = self._parts(self._at_first)
+        del self._traced[self._at_first :]
+        self._later.close()
+        self._trace([*later, *new], self._later)
 
     def sees_all_of(self, capture: StepCapture) -> bool:
         """Say whether all the model's calls in the step of `capture` were charged."""
-        return not self._searching or (self._settled_by is capture and self._is_whole)
+        return not self.searching or (self._settled_by is capture and self._is_whole)
 
     def look_inside(self) -> bool:
         """Trace what is inside the parts that were not called since they are traced.
@@ -52,20 +82,26 @@ class TracedParts:
         uncalled = [part for part in self._newest if self._may_be_used_uncalled(part)]
         inside = [inner for part in uncalled for inner in callable_parts(unwrap(part))]
         self._levels += 1
-        self._searching = bool(inside) and self._levels <= _LEVELS
-        if self._searching:
-            self._trace(inside)
-        return self._searching
+        self.searching = bool(inside) and self._levels <= _LEVELS
+        self._newest = inside if self.searching else []
+        self._trace(self._newest, self._later)
+        return self.searching
 
     def hold_parameters(self) -> bool:
         """Say whether a module that holds parameters was called; a loss alone is not the model."""
-        return any(self._was_called(part) and _has_parameters(part) for part in self._parts)
+        return any(self._was_called(part) and _has_parameters(part) for part in self._parts(0))
 
-    def _trace(self, models: list[nn.Module]) -> None:
-        self._newest = models
-        self._parts += models
+    def _parts(self, start: int) -> list[nn.Module]:
+        """Give what is traced, from number `start` on, as far as it still exists."""
+        parts = [reference() for reference in self._traced[start:]]
+        return [part for part in parts if part is not None]
+
+    def _trace(self, models: list[nn.Module], undo: ExitStack) -> None:
+        if not models:
+            return
+        self._traced += map(weakref.ref, models)
         for undo_one in trace_forward(self._session.journal, models, passes=self._passes):
-            self._session.undo.callback(undo_one)
+            undo.callback(undo_one)
 
     def _passes(self, module: nn.Module) -> bool:
         """Say whether a call is not to be charged, and note it during the search.
@@ -74,7 +110,7 @@ class TracedParts:
         """
         if module is self._module and _is_redirected(module):
             return True
-        return self._searching and not self._charges(module)
+        return self.searching and not self._charges(module)
 
     def _charges(self, module: nn.Module) -> bool:
         trainer: Any = self._module.trainer

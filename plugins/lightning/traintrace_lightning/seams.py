@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from traintrace.accounts import OPTIMIZER, OTHER
+from traintrace.accounts import OPTIMIZER
 from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
 from traintrace.pytorch.backward import mark_own_work, trace_backward
@@ -30,12 +30,14 @@ class Wrap(NamedTuple):
         method: Its name. A release without it loses that split, no more.
         account: The account.
         after: A boundary of the fit that is reached when the call has returned.
+        where: Says whether it is wrapped in this fit.
     """
 
     path: str
     method: str
     account: int
     after: Callable[[TracedFit], None] | None = None
+    where: Callable[[TracedFit], bool] = lambda fit: True
 
 
 def install_on_trainer(fit: TracedFit, stream: Sequence[Row], wraps: Sequence[Wrap]) -> None:
@@ -49,9 +51,7 @@ def install_on_trainer(fit: TracedFit, stream: Sequence[Row], wraps: Sequence[Wr
         owner = fit.trainer
         for name in filter(None, wrap.path.split(".")):
             owner = getattr(owner, name, None)
-        if wrap.account == OTHER and fit.session.level == "step":
-            continue  # it only keeps the closure out of a phase
-        if hasattr(owner, wrap.method):
+        if hasattr(owner, wrap.method) and wrap.where(fit):
             undo.callback(_wrap(fit, owner, wrap))
 
 

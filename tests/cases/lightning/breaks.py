@@ -43,7 +43,7 @@ BREAKS = (
     Break(
         ("l06",),
         _CALLBACK,
-        "        self._session: Session | None = None\n",
+        "        self._session: Session | None = None  # of the newest run\n",
         "        self._session: Session | None = None\n"
         '        (Path(run_dir) / "run").mkdir(parents=True, exist_ok=True)\n',
     ),
@@ -108,8 +108,8 @@ BREAKS = (
     Break(
         ("l22",),
         _CALLBACK,
-        "            self._end(status_of(exception), exception)",
-        '            self._end("completed")',
+        '        self._end(fit, "interrupted" if is_sigterm else status_of(error), error)',
+        '        self._end(fit, "completed")',
     ),
     # Something of every step is kept.
     Break(

@@ -128,6 +128,39 @@ def test_hooks_of_other_callbacks_are_callbacks_and_clipping_is_clip(lab: Any) -
     assert all(ns > 8e6 for ns in run.steps["callbacks_ns"])
 
 
+@pytest.mark.parametrize("automatic", [False, True])
+def test_clipping_by_hand_is_clip(
+    lab: Any, automatic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Model(lab.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.automatic_optimization = automatic
+
+        def training_step(self, batch: Any, batch_idx: int) -> Any:
+            loss = super().training_step(batch, batch_idx)
+            if automatic:
+                return loss
+            optimizer = self.optimizers()
+            optimizer.zero_grad()
+            self.manual_backward(loss)
+            self.clip_gradients(optimizer, 1.0, "norm")
+            optimizer.step()
+
+    clip = torch.nn.utils.clip_grad_norm_
+
+    def slow_clip(*arguments: Any, **named: Any) -> Any:
+        lab.work("clip", 5)
+        return clip(*arguments, **named)
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", slow_clip)
+    options: dict[str, Any] = {"gradient_clip_val": 1.0} if automatic else {}
+    run = lab.fit(Model(), lab.loader(3, 0), **options)
+    run.check_books()
+    run.check_truth("clip", "backward", "optimizer", "forward")
+    assert run.taken["clip calls"] == 3
+
+
 def test_idle_hooks_cost_nothing(lab: Any) -> None:
     run = lab.fit(lab.Model(), lab.loader(8, 0), callbacks=[lab.pl.Callback()])
     # fetch, forward, backward, closure, optimizer: two marks each, and a few for the whole epoch.

@@ -161,18 +161,49 @@ def test_recording_stops_after_max_steps_and_training_goes_on(lab: Any) -> None:
     assert open_run(callback.run_folder).facts([]).ranks[0].totals.steps == 2
 
 
+def _breaks_at(lab: Any, batch: int) -> Any:
+    class Breaks(lab.pl.Callback):  # type: ignore[misc]
+        def on_train_batch_start(
+            self, trainer: Any, module: Any, data: Any, batch_idx: int
+        ) -> None:
+            if batch_idx == batch:
+                raise Broken
+
+    return Breaks()
+
+
+def test_a_callback_that_raises_on_being_told_of_an_error_does_not_keep_the_fit_open(
+    both: Any,
+) -> None:
+    class Rude(both.pl.Callback):  # type: ignore[misc]
+        def on_exception(self, *arguments: Any) -> None:
+            raise Broken("in on_exception")
+
+        def on_train_batch_end(self, *arguments: Any) -> None:
+            raise Broken("mine")
+
+    callback = both.callback()
+    with pytest.raises(Broken, match="in on_exception"):
+        both.trainer(Rude(), callback).fit(both.Model(), both.loader(2, 0))
+    assert REGISTRY.current() is None
+    run = open_run(callback.run_folder).facts([])
+    assert run.status == "failed"
+    assert [e.detail for e in run.ranks[0].events if e.kind == "exception"] == ["Broken"]
+    other = both.callback()  # was refused as long as the failed fit was open
+    both.trainer(other).fit(both.Model(), both.loader(2, 0))
+    assert open_run(other.run_folder).facts([]).status == "completed"
+
+
 def test_a_fit_that_ended_without_a_word_is_closed_by_the_next(lab: Any) -> None:
     class Rude(lab.pl.Callback):  # type: ignore[misc]
         def on_exception(self, *arguments: Any) -> None:
             raise Broken("in on_exception")
 
-        def on_train_batch_end(self, *arguments: Any) -> None:
-            raise Broken
-
-    callback = lab.callback()
+    callback = lab.callback(max_steps=1)  # recording has stopped, and its stream with it
     with pytest.raises(Broken):
-        lab.trainer(Rude(), callback).fit(lab.Model(), lab.loader(2, 0))
+        lab.trainer(Rude(), callback, _breaks_at(lab, 2)).fit(lab.Model(), lab.loader(3, 0))
     rude_run = callback.run_folder
+    assert open_run(rude_run).facts([]).status == "running"
     lab.trainer(callback).fit(lab.Model(), lab.loader(2, 0))
     assert open_run(rude_run).facts([]).status == "failed"
     assert open_run(callback.run_folder).facts([]).status == "completed"
