@@ -105,6 +105,8 @@ class Drain:
         self._scalars.add(scalar)
 
     def _run(self) -> None:
+        if self._stop.is_set():  # a signal ended the set-up while this thread was starting
+            return
         with self._faults.guard("the head of the rank's file"):
             # At once, so that the file tells who it is however early the process dies.
             self._flush(even_if_empty=True)

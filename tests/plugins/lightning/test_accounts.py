@@ -163,8 +163,9 @@ def test_clipping_by_hand_is_clip(
 
 def test_idle_hooks_cost_nothing(lab: Any) -> None:
     run = lab.fit(lab.Model(), lab.loader(8, 0), callbacks=[lab.pl.Callback()])
-    # fetch, forward, backward, closure, optimizer: two marks each, and a few for the whole epoch.
-    assert run.rank.totals.transitions <= 10 * 8 + 20
+    # fetch, forward, backward, closure, optimizer (twice where torch has hooked the optimizer's base
+    # class as well): two marks each, and a few for the whole epoch.
+    assert run.rank.totals.transitions <= 12 * 8 + 20
     assert run.rank.totals.calls.get("callbacks", 0) == 0
 
 
