@@ -23,13 +23,13 @@ from torch import nn
 from torch.utils.data import DataLoader, dataloader
 
 from traintrace.patching import replace_attribute
-from traintrace.pytorch.loopstate import LoopState, end_updated_step
+from traintrace.pytorch.loopstate import NOTHING, WRAPPER, LoopState, end_updated_step
 from traintrace.pytorch.passes import Pass
 from traintrace.pytorch.reasons import INSIDE_A_STEP, NO_REQUEST, NOT_TRAINING, READS_AHEAD
 from traintrace.pytorch.setup import describe_iterator, known_length
 from traintrace.pytorch.sizes import SizeReader
 from traintrace.pytorch.unused import UnusedBatches
-from traintrace.pytorch.wrapping import NOTHING, WRAPPER, fetch_for_wrapper, make_iterator
+from traintrace.pytorch.wrapping import fetch_for_wrapper, make_iterator
 from traintrace.session import Session
 
 # Modules whose loaders fetch the next batch before they hand out the last one.

@@ -1,11 +1,16 @@
 """What the loaders of one loop share, and where a step ends that no `step()` block marks."""
 
 from collections.abc import Callable
+from typing import Final
 
 from traintrace.accounts import BACKWARD
 from traintrace.pytorch.reasons import NO_BATCH
-from traintrace.pytorch.wrapping import NOTHING
 from traintrace.session import Session
+
+# What a loop is asking for a batch.
+NOTHING: Final = 0
+WRAPPER: Final = 1  # anything; torch's loader may be iterated inside
+LOADER: Final = 2  # torch's own: a loader that is iterated inside is part of the data
 
 
 class LoopState:
@@ -19,8 +24,7 @@ class LoopState:
         inside_step: True inside a `step()` block, which ends the step itself.
         paused: Depth of blocks whose batches are no training data.
         explicit: True once the loop named its training loader; then no other loader is looked at.
-        fetching: What is being asked for a batch (see `traintrace.pytorch.wrapping`). A loader that is
-            read inside another loader's fetch is part of that fetch.
+        fetching: What is being asked for a batch: NOTHING, WRAPPER or LOADER.
         largest_group: Most micro-batches that one step had so far.
         has_seen_backward: True once a step had a backward that was seen; then a step without one has none.
         take_back: Takes back batches that nothing was trained on, where anything knows that.

@@ -14,9 +14,8 @@ import torch
 from traintrace.accounts import INPUT_WAIT
 from traintrace.facts import EPOCH_FIRST, PARTIAL_GROUP, Setup
 from traintrace.journal import EXHAUSTED
-from traintrace.pytorch.loopstate import LoopState, end_updated_step
+from traintrace.pytorch.loopstate import LOADER, NOTHING, LoopState, end_updated_step
 from traintrace.pytorch.sizes import SizeReader
-from traintrace.pytorch.wrapping import LOADER, NOTHING
 from traintrace.session import Session
 
 Batch = TypeVar("Batch")

@@ -6,19 +6,13 @@ the data inside a request that still delivers a batch. Neither is waiting for a 
 
 from collections.abc import Callable
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from torch.utils.data import dataloader
 
 from traintrace.accounts import EPOCH_BOUNDARY
 from traintrace.journal import Journal
-
-if TYPE_CHECKING:
-    from traintrace.pytorch.loopstate import LoopState
-# What a loop is asking for a batch.
-NOTHING: Final = 0
-WRAPPER: Final = 1  # anything; torch's loader may be iterated inside
-LOADER: Final = 2  # torch's own: a loader that is iterated inside is part of the data
+from traintrace.pytorch.loopstate import LOADER, WRAPPER, LoopState
 
 _BASE: Final[Any] = getattr(dataloader, "_BaseDataLoaderIter", ())
 
@@ -55,7 +49,7 @@ def make_iterator(original: Callable[[Any], Any], loader: Any, journal: Journal)
 
 
 def fetch_for_wrapper(
-    fetch: Callable[[Any], Any], iterator: Any, loop: "LoopState", journal: Journal
+    fetch: Callable[[Any], Any], iterator: Any, loop: LoopState, journal: Journal
 ) -> Any:
     """Fetch inside a wrapper's request, which is charged already unless the data has ended."""
     began = journal.now()

@@ -8,7 +8,7 @@ from traintrace import accounts, log, region
 from traintrace.journal import SWITCH
 from traintrace.pytorch.loopstate import LoopState
 from traintrace_plain_torch.blocks import Charged
-from traintrace_plain_torch.seams import LoopSession
+from traintrace_plain_torch.loopsession import LoopSession
 
 MARKS: Final[Mapping[str, int]] = {
     phase: SWITCH + accounts.number_of(phase)

@@ -2,13 +2,9 @@
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from traintrace.registry import REGISTRY
-from traintrace_plain_torch.seams import LoopSession
-
-if TYPE_CHECKING:
-    from traintrace_plain_torch.loop import Tracer
+from traintrace_plain_torch.loopsession import LoopSession, LoopTracer
 
 
 def is_interactive() -> bool:
@@ -19,7 +15,7 @@ def is_interactive() -> bool:
     return ipython is not None and ipython.get_ipython() is not None
 
 
-def forgotten_tracers(beginning: "Tracer") -> Iterator["Tracer"]:
+def forgotten_tracers(beginning: LoopTracer) -> Iterator[LoopTracer]:
     """Give the tracers whose spans stand in the way of `beginning`'s and that nobody will end.
 
     In a script a span that `start()` began is taken to be meant, as is one that a `with` block ends.

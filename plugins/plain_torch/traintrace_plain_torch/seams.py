@@ -1,6 +1,6 @@
 """Which torch call is which boundary in a hand-written loop; installed once and undone at the end."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,19 +22,7 @@ from traintrace.pytorch.watches import torch_watches
 from traintrace.runfolder import Run
 from traintrace.runstart import TOOL_VERSION
 from traintrace.session import Session
-
-if TYPE_CHECKING:
-    from traintrace_plain_torch.loop import Tracer
-
-
-class LoopSession(Session):
-    """The session of a hand-written loop.
-
-    Attributes:
-        tracer: What the loop has in its hands; None until the span was handed to it.
-    """
-
-    tracer: "Tracer | None" = None
+from traintrace_plain_torch.loopsession import LoopSession
 
 
 def open_session(

@@ -17,7 +17,7 @@ from torch import nn
 from traintrace.options import TraceOptions
 from traintrace.registry import REGISTRY
 from traintrace_plain_torch.loop import Tracer
-from traintrace_plain_torch.seams import LoopSession
+from traintrace_plain_torch.loopsession import LoopSession, LoopTracer
 
 
 class StepTracing(threading.local):
@@ -46,8 +46,11 @@ class StepTracing(threading.local):
             UsageError: An option has an impossible value.
         """
         session = REGISTRY.current()
-        tracer = session.tracer if isinstance(session, LoopSession) else self._tracer
-        if tracer is None or (tracer is self._tracer and tracer.is_closed):
+        own = self._tracer
+        tracer: LoopTracer | None = own
+        if isinstance(session, LoopSession):
+            tracer = session.tracer
+        if tracer is None or (own is not None and tracer is own and own.is_closed):
             tracer = self._tracer = self._begin(model, optimizer, options)
         tracer.follow(model)
         return tracer.step()
