@@ -96,8 +96,9 @@ class _Watch:
         if not has_graphs:  # a change of a class now would compile them again
             self._children.extend(self._follow_children())
             session.faults.warn(
-                f"the {NOT_CALLED}; forward is what its direct children take, "
-                f"from step {session.steps + 2} on"
+                f"{PATIENCE_STEPS} steps had a backward and the {NOT_CALLED}; from step "
+                f"{session.steps + 2} on calls of its direct children are forward too "
+                "(if another model trains, name it)"
             )
 
     def _stop_looking(self) -> None:
