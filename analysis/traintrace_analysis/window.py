@@ -13,7 +13,6 @@ from traintrace_analysis.step_window import Floats, StepWindow
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.warmup import warmup_steps
 
-DERIVED: tuple[str, ...] = ("step_time", "traced_step_time", "compute", "residual")
 METRICS: tuple[str, ...] = (
     "step_time",
     "traced_step_time",

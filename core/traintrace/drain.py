@@ -1,6 +1,7 @@
 """The drain: one thread per session that books, resolves and writes what training published.
 
-Nothing here runs on the training thread, apart from the last flush when the session ends.
+Nothing here runs on the training thread, apart from queueing an event or a logged value, a flush that a
+summary asks for, and the last flush when the session ends.
 """
 
 import threading
@@ -172,7 +173,7 @@ class Drain:
         for _ in range(SLICES_PER_WRITE):
             rows, ledger_totals, more = self._handover.replay()
             # Only now: so it takes in all that happened in these rows.
-            with self._faults.guard("collections and compilations"):
+            with self._faults.guard("garbage collections and compilations"):
                 self._incidents.look()
             for number, row in rows:
                 with self._faults.guard("the row of a step"):

@@ -1,6 +1,6 @@
 """The hand-over from the training thread to the drain: a bounded queue that loses no nanosecond.
 
-    training thread   put      append to a deque; never waits
+    training thread   put      append to a deque; never waits (a journal does the same, a call cheaper)
     drain             replay   book what was put, in order
 
 If the drain falls behind by more than the queue holds, the training thread books the oldest segments

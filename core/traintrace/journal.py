@@ -146,7 +146,7 @@ class Journal:
         self.owner = owner
         self.foreign_calls = self.segments = 0
 
-    def publish_to(self, queue: "Queue") -> None:
+    def publish_to(self, queue: Queue) -> None:
         """Forget what was written so far and publish to `queue` from now on: the span begins."""
         self._entries.clear()
         self._queue = queue

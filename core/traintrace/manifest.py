@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from traintrace import atomic
 from traintrace.errors import NewerSchemaError, RunReadError
@@ -11,7 +11,7 @@ from traintrace.facts import Environment, RunStatus
 
 MANIFEST_NAME: Final = "manifest.json"
 MANIFEST_VERSION: Final = 1
-_STATUSES: Final = ("running", "completed", "failed", "interrupted", "lost")
+_STATUSES: Final = get_args(RunStatus)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class TraceOptions:
         enabled: False installs nothing and records nothing.
         max_steps: Stop recording after this many steps; training goes on untraced.
         warmup_steps: Treat this many first steps as warm-up; None finds the number.
-        step_memory: Read memory at each step (on an accelerator this resets its peak statistics).
+        step_memory: Record the memory of each step (on an accelerator this resets its peak statistics).
         print_report: Print the report to stderr when the run ends.
 
     Raises:

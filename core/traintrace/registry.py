@@ -2,10 +2,16 @@
 
 import os
 from threading import get_ident
-from typing import Protocol
+from typing import Final, Protocol
 
 from traintrace.faults import FaultReporter
 from traintrace.journal import Journal
+
+# What a plugin says where a second trace would begin on one thread.
+ALREADY_TRACED: Final = (
+    "a trace is active on this thread already; the inner one records nothing. End the outer one first "
+    "to trace this"
+)
 
 
 class ActiveSession(Protocol):

@@ -44,7 +44,7 @@ __all__ = ["EndStatus", "Session", "status_of"]
 
 
 class Session:
-    """One traced span; every method is for the thread that opened it.
+    """One traced span; but for what the drain asks, every method is for the thread that opened it.
 
     Attributes:
         journal: Where hooks write.
@@ -133,7 +133,7 @@ class Session:
         REGISTRY.add(self)
         atexit.register(self._finish_at_exit)
         self.undo.callback(self._incidents.close)
-        with self.faults.guard("collections and compilations"):
+        with self.faults.guard("garbage collections and compilations"):
             self._incidents.begin()
         self._drain.start()
         self.recording = True
@@ -308,7 +308,10 @@ class Session:
                 late = wait_for_ranks(self._run.folder, self._identity)
                 if late:
                     ranks = ", ".join(map(str, late))
-                    self.faults.warn(f"the report was made before rank {ranks} had finished")
+                    self.faults.warn(
+                        f"the report was made before rank {ranks} had finished; "
+                        "`traintrace report` makes it again from the run folder"
+                    )
 
     def _finish_with(self, error: BaseException | None) -> None:
         self.finish(status_of(error), error)

@@ -160,7 +160,7 @@ class _Calls:
         self.slots: list[Callable[[], None]] = []
 
     def of_others(self, modules: list[nn.Module]) -> "_Calls":
-        """Give the same for other modules."""
+        """Give the same for other modules, all of whose calls count."""
         return _Calls(self.journal, self.account, {id(module) for module in modules}, None)
 
     @outside_graphs

@@ -133,8 +133,8 @@ class _Watch:
                 unused.take_back(known, asks_in_doubt=True)
             raise
 
-    def reads_ahead(self, iterator: Any) -> None:
-        """Leave `iterator` alone: its requests do not come when the loop asks."""
+    def leave_alone(self, iterator: Any) -> None:
+        """Look no more at `iterator`, which is read ahead: its requests do not come when the loop asks."""
         self._ahead.add(iterator)
         if not self.loop.has_loader:
             self.session.unmeasured["input_wait"] = READS_AHEAD
@@ -169,7 +169,7 @@ def _watched_next(watch: _Watch, fetch: Callable[[Any], Any]) -> Callable[[Any],
 
     @functools.wraps(fetch)
     def __next__(iterator: Any) -> Any:
-        # `is_away` and `is_training`, written out: this runs at every micro-batch.
+        # `is_away` and `is_in_doubt`, written out: this runs at every micro-batch.
         if get_ident() != journal.owner or loop.paused:
             return fetch(iterator)
         if loop.explicit:
@@ -211,7 +211,7 @@ def _watched_iter(watch: _Watch, original: Callable[[Any], Any]) -> Callable[[An
             return original(loader)
         if sys._getframe(1).f_globals.get("__name__") in _READ_AHEAD:
             iterator = original(loader)
-            watch.reads_ahead(iterator)
+            watch.leave_alone(iterator)
             return iterator
         end_updated_step(session, loop)
         if watch.is_in_doubt:

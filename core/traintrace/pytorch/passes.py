@@ -144,8 +144,12 @@ class Pass:
         self._first = False
         reason = session.unmeasured.pop("input_wait", None)
         self._before = (
-            *(loop.epoch, loop.has_batch, loop.largest_group, loop.has_loader),
-            *(reason, session.setup),
+            loop.epoch,
+            loop.has_batch,
+            loop.largest_group,
+            loop.has_loader,
+            reason,
+            session.setup,
         )
         loop.epoch += self._follows_epoch == loop.epoch
         loop.has_batch = loop.has_loader = True

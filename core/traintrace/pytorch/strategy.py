@@ -1,4 +1,4 @@
-"""How the processes of a job share one model: the closed vocabulary of `facts.Setup.strategy`.
+"""How the processes of a job share one model: the vocabulary of `facts.Setup.strategy`.
 
 | name                | means                                                                        |
 |---------------------|------------------------------------------------------------------------------|
@@ -10,7 +10,7 @@
 | deepspeed           | a DeepSpeed engine                                                           |
 | distributed_unknown | several processes, and none of the above was recognised in the model         |
 
-None means that no model was given.
+None means that no model was given. A framework that knows of yet another strategy gives its own name of it.
 """
 
 import os

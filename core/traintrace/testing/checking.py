@@ -68,7 +68,7 @@ def check(run: RankFacts, truth: Truth, recipe: Recipe, integration: Integration
         *_sums(run),
         *_counts(run, truth, recipe, integration),
         *_accounts(run, truth, recipe, integration),
-        *_steps(run, truth, recipe, integration),
+        *_steps(run, truth, integration),
     ]
 
 
@@ -133,9 +133,8 @@ def _accounts(
     for account in dict.fromkeys((*ACCOUNT_OF.values(), *integration.unmeasured.values())):
         if account in integration.unmeasured:
             yield _absent(run, account)
-        elif (
-            true[account] or account != "logging"
-        ):  # what a framework logs is no part of the recipe
+        # What a framework logs is no part of the recipe.
+        elif true[account] or account != "logging":
             allowed_ns = _allowed_ns(account, true[account], recipe, integration)
             verdict = _judge(account, true, held, allowed_ns)
             yield Row(
@@ -190,7 +189,7 @@ def _absent(run: RankFacts, account: str) -> Row:
     return Row(account, "ms/step", 0, measured, "not measured" if is_absent else "wrong")
 
 
-def _steps(run: RankFacts, truth: Truth, recipe: Recipe, integration: Integration) -> Iterator[Row]:
+def _steps(run: RankFacts, truth: Truth, integration: Integration) -> Iterator[Row]:
     """No step holds less of a phase than was clocked between its update and the one before."""
     for account in accounts.PHASES:
         if account in integration.unmeasured:

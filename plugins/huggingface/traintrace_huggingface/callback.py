@@ -45,7 +45,7 @@ from transformers.trainer_callback import TrainerCallback
 
 from traintrace.faults import FaultReporter
 from traintrace.options import LevelOption, TraceOptions
-from traintrace.registry import REGISTRY
+from traintrace.registry import ALREADY_TRACED, REGISTRY
 from traintrace.session import EndStatus, Session, status_of
 from traintrace_huggingface.opening import open_session
 from traintrace_huggingface.owner import is_on_stack, trainer_that_calls
@@ -65,7 +65,7 @@ class TraceCallback(TrainerCallback):
         enabled: False installs nothing and costs nothing.
         max_steps: Stop recording after this many steps; training goes on.
         warmup_steps: Treat this many first steps as warm-up; None finds the number.
-        step_memory: Read memory at each step.
+        step_memory: Record the memory of each step.
         print_report: Print the report to stderr when training ends.
 
     Raises:
@@ -131,7 +131,7 @@ class TraceCallback(TrainerCallback):
         leave_what_is_over()
         faults = FaultReporter(REGISTRY.raise_faults)
         if REGISTRY.current() is not None:
-            faults.warn("a trace is active on this thread already; the inner one records nothing")
+            faults.warn(ALREADY_TRACED)
             return None
         session: Session | None = None
         with faults.guard("the whole trace"):
@@ -156,7 +156,7 @@ class TraceCallback(TrainerCallback):
             self._joined = trainer
             session.faults.warn(
                 f"{type(trainer).__name__}.train() does not call Trainer.train(): its start-up is not "
-                "recorded, and an exception in it is not seen"
+                "recorded, and an exception in it is not seen. Let it call super().train() to have both"
             )
 
     def on_train_end(self, *args: Any, **kwargs: Any) -> None:

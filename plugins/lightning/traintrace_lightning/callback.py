@@ -29,7 +29,7 @@ from traintrace.accounts import (
 )
 from traintrace.faults import FaultReporter
 from traintrace.options import LevelOption, TraceOptions
-from traintrace.registry import REGISTRY
+from traintrace.registry import ALREADY_TRACED, REGISTRY
 from traintrace.session import EndStatus, Session, status_of
 from traintrace_lightning import conditions, namespaces
 from traintrace_lightning.fit import TracedFit
@@ -99,7 +99,7 @@ class TraceCallback(namespaces.CallbackBase):
         enabled: False traces nothing, at no cost.
         max_steps: Stop recording after this many steps; training goes on.
         warmup_steps: Treat this many first steps as warm-up; None finds the number.
-        step_memory: Read memory at each step.
+        step_memory: Record the memory of each step.
         print_report: Print the report to stderr at the end.
 
     Raises:
@@ -168,7 +168,7 @@ class TraceCallback(namespaces.CallbackBase):
             return  # `Tuner` uses `fit` for its trials alone and leaves before the first step
         faults = FaultReporter(REGISTRY.raise_faults)
         if REGISTRY.current() is not None:
-            faults.warn("a trace is active on this thread already; the inner one records nothing")
+            faults.warn(ALREADY_TRACED)
             return
         with faults.guard("the whole trace"):
             self._begin(trainer, pl_module)

@@ -90,11 +90,11 @@ def _wrap(fit: TracedFit, owner: Any, wrap: Wrap) -> Callable[[], None]:
 def install_on_training(fit: TracedFit) -> None:
     """Install what sees the work itself; after checkpoints are loaded and copies of the model made.
 
-    | call                        | account                                                 |
-    |-----------------------------|---------------------------------------------------------|
-    | a part of the module          | forward; see `parts`                                  |
+    | call                           | account                                              |
+    |--------------------------------|------------------------------------------------------|
+    | a part of the module           | forward; see `parts`                                 |
     | loss.backward(), autograd.grad | backward (gradient_sync after this rank's own work)  |
-    | optimizer.step()            | optimizer, without its closure                          |
+    | optimizer.step()               | optimizer, without its closure                       |
 
     Backward is seen at `torch.autograd.backward` and not between Lightning's own hooks: every
     strategy's and every user's backward ends there, under manual optimization too, and no hook's

@@ -23,7 +23,7 @@ from traintrace.options import LevelOption, TraceOptions
 from traintrace.pytorch.batches import trace_batches
 from traintrace.pytorch.loopstate import LoopState, end_last_step
 from traintrace.pytorch.setup import describe_loader
-from traintrace.registry import REGISTRY
+from traintrace.registry import ALREADY_TRACED, REGISTRY
 from traintrace.session import status_of
 from traintrace_plain_torch.blocks import StepBlock
 from traintrace_plain_torch.marks import MARKS, Marks
@@ -62,7 +62,7 @@ def trace(
         enabled: False traces nothing, at no cost.
         max_steps: Stop recording after this many steps; training goes on.
         warmup_steps: Treat this many first steps as warm-up; None finds the number.
-        step_memory: Read memory at each step.
+        step_memory: Record the memory of each step.
         print_report: Print the report to stderr at the end.
 
     Raises:
@@ -131,7 +131,7 @@ class Tracer(Marks):
             return False
         faults = FaultReporter(REGISTRY.raise_faults)
         if REGISTRY.current() is not None:
-            faults.warn("a trace is active on this thread already; the inner one records nothing")
+            faults.warn(ALREADY_TRACED)
             return False
         with faults.guard("the whole trace"):
             self._open()

@@ -18,6 +18,9 @@ def why_there_are_no_steps(session: Session, block: StepBlock | None, loop: Loop
             "begin it on that thread"
         )
     if loop.has_loader:
-        return "no step was completed: batches were requested, but no optimizer step was seen"
+        return (
+            "no step was completed: batches were requested, but no optimizer step was seen; "
+            "leave the optimizer out of trace() and put tracer.step() around each step"
+        )
     reason = session.unmeasured.get("input_wait", "no batch was requested")
     return f"no step was seen: {reason}; or put tracer.step() around each step"

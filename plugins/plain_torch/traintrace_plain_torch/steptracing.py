@@ -43,7 +43,7 @@ class StepTracing(threading.local):
             options: As for `trace`; those of the first call of a run count.
 
         Raises:
-            UsageError: An option has an impossible value.
+            UsageError: `model` is no model, or an option has an impossible value.
         """
         session = REGISTRY.current()
         own = self._tracer
