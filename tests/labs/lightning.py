@@ -101,8 +101,10 @@ class Run(Books):
         """
         bodies = {name: ns / 1e6 for name, ns in self.taken.items() if name in accounts.NAMES}
         assert {name: ms for name, ms in bodies.items() if self.ms(name) < ms - 0.01} == {}
+        # A collection of garbage, of up to 0.3 s in a process of tests, may fall into any of them.
+        room = 40 + (self.rank.totals.gc_ns or 0) / 1e6
         excess = {name: self.ms(name) - bodies[name] for name in names}
-        assert {name: ms for name, ms in excess.items() if ms > 0.02 * bodies[name] + 40} == {}
+        assert {name: ms for name, ms in excess.items() if ms > 0.02 * bodies[name] + room} == {}
 
 
 class Lab:

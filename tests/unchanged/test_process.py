@@ -73,7 +73,7 @@ def test_standard_output_is_the_same(ended: Any) -> None:
     assert traced == untraced
 
 
-def test_the_report_is_all_that_standard_error_gains(ended: Any) -> None:
+def test_standard_error_names_us_if_and_only_if_we_traced(ended: Any) -> None:
     assert b"traintrace" not in (ended.untraced.folder / "stderr").read_bytes()
     assert b"traintrace" in (ended.traced.folder / "stderr").read_bytes()
 

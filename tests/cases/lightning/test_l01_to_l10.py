@@ -85,10 +85,11 @@ def test_l04_every_wait_is_seen_while_training_and_afterwards(lab: Any) -> None:
 
     run = lab.fit(Model(), torch.utils.data.DataLoader(Items(20)))
     waits = run.column_ms("input_wait")
-    assert [i for i, wait in enumerate(waits) if wait >= 80] == [9, 19]
+    assert len(waits) == 20
+    assert min(waits[9], waits[19]) >= 80
     assert statistics.median(waits) < 40
-    assert max(live[0]["input_wait_ms"]) >= 80
     assert len(live[0]["step"]) == 15
+    assert live[0]["input_wait_ms"][9] >= 80
 
 
 def test_l05_what_starting_an_epoch_costs_is_told_apart_from_the_wait(lab: Any) -> None:

@@ -23,8 +23,8 @@ def test_l20_a_wait_for_a_later_batch_is_labelled(lab: Any) -> None:
     run = lab.fit(lab.Model(), torch.utils.data.DataLoader(Stream()))
     run.check_books()
     waits = run.column_ms("input_wait")
+    assert len(waits) == 5
     assert waits[1] >= 150
-    assert waits[1] == max(waits)
     assert run.flagged(facts.LOOKAHEAD) == [True] * 5
     assert run.ms("epoch_boundary") >= 30  # batch 0 came before the first step
 

@@ -184,10 +184,10 @@ def test_t13_three_kinds_of_memory_have_three_names_and_peaks_are_each_steps_own
 
     def step(batch: torch.Tensor) -> None:
         update(model, optimizer)
-        if len(held) == 2:  # step 3 holds 200 MB for as long as it takes to be sampled
+        if len(held) == 2:  # step 3 holds 200 MB for long enough to be sampled
             ballast = torch.ones(50_000_000)
             allocator.hold(200)
-            time.sleep(0.1)
+            time.sleep(0.3)  # several readings, should one come late
             del ballast
         held.append(0)
         time.sleep(0.12)

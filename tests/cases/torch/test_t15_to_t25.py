@@ -184,9 +184,6 @@ def test_t24_what_callbacks_take_is_a_line_of_its_own(tmp_path: Path, place: str
     ((account, spent),) = truth.ns.items()
     in_the_end = run.account_ns["shutdown"] if account == "gap" else 0
     assert run.account_ns[account] + in_the_end >= spent
-    # Disjoint: the other lines cannot hold it as well.
-    rest = run.totals.wall_ns - run.account_ns[account] - in_the_end
-    assert rest <= run.totals.wall_ns - spent
     regions = {(region.name, region.calls) for region in run.rank.regions}
     assert regions == ({("on_batch_end", 1)} if place == "region" else set())
 

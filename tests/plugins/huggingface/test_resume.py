@@ -23,16 +23,13 @@ def test_batches_of_a_stream_are_skipped_exactly(recipe: Recipe) -> None:
     totals = rank.totals
     assert rank.columns["framework_step"] == [4, 5, 6]
     # Six batches of 40 ms: three to skip, then three to train on. The first delivery fetches two.
-    assert 118_000_000 <= totals.account_ns["resume_skip"] <= 155_000_000
+    each = recipe.truth.each["input_wait"]
+    assert len(each) == 6
+    assert totals.account_ns["resume_skip"] >= sum(each[:3]) >= 120_000_000
     assert totals.inside_ns["resume_skip"] == 0
-    waits = [(ns or 0) / 1e6 for ns in rank.columns["input_wait_ns"]]
-    assert 78 <= waits[0] <= 115
-    assert 38 <= waits[1] <= 75
-    assert waits[2] <= 35
-    assert (
-        totals.account_ns["input_wait"] + totals.account_ns["resume_skip"]
-        >= recipe.truth.ns["input_wait"]
-    )
+    waits = [ns or 0 for ns in rank.columns["input_wait_ns"]]
+    assert waits[0] >= sum(each[3:5])
+    assert waits[1] >= each[5]
 
 
 def test_a_map_style_set_skips_nothing(recipe: Recipe) -> None:

@@ -74,8 +74,6 @@ def test_evaluation_checkpoints_and_logging_are_no_training_time(both: Any) -> N
     run.check_truth("forward", "backward", "optimizer")
     assert run.taken["evaluation calls"] == 7
     assert run.taken["checkpoint calls"] == 3 == run.taken["logging calls"]
-    assert max(run.steps["input_wait_ns"]) < 50e6  # no evaluation in it
-    assert run.ms("gap") < 50
 
 
 def test_a_transfer_hook_of_the_user_is_h2d_even_without_a_device(lab: Any) -> None:

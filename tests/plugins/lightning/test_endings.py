@@ -91,8 +91,8 @@ def test_an_update_that_raises_and_is_caught_does_not_keep_optimizer_open(lab: A
             return Update(self.parameters(), lr=1e-3)
 
     run = lab.fit(Model(), lab.loader(3, 0))
-    run.check_truth()
-    assert run.ms("optimizer") < 60
+    run.check_truth()  # in an optimizer that stayed open, what follows it would be missing in `other`
+    assert run.taken["other calls"] == 3
 
 
 @pytest.mark.parametrize("scaled", [False, True])

@@ -182,7 +182,7 @@ def test_slow_work_beside_the_model_is_not_taken_for_forward(lab: Any) -> None:
     run = lab.fit(Model(), lab.loader(4, 0))
     run.check_books()
     run.check_truth("forward")
-    assert max(run.steps["forward_ns"]) < 40e6
+    assert run.taken["other calls"] == 4
     assert [event.kind for event in run.rank.events].count("approximation") == 0
 
 

@@ -80,11 +80,8 @@ def test_data_without_a_length_is_fetched_one_ahead_and_flagged(both: Any) -> No
     assert run.steps["micro_batches"] == [1] * 10
     assert all(run.flagged(facts.LOOKAHEAD))
     waits = run.steps["input_wait_ns"]
-    assert waits[1] > 90e6
-    assert waits[2] < 60e6
-    # At an epoch's last step nothing was left to fetch; the loop waited for that, and no longer.
-    assert None not in waits
-    assert max(waits[4], waits[9]) < 60e6
+    assert min(waits[1], waits[6]) > 90e6
+    assert None not in waits  # not at an epoch's last step either, where nothing was left to fetch
     assert run.flagged(facts.EPOCH_FIRST) == ([True] + [False] * 4) * 2
 
 

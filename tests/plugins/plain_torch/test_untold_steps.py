@@ -3,7 +3,6 @@
 import itertools
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,18 +13,12 @@ from tests.labs.untouched import (
     Slow,
     Untouched,
     loader_of,
-    make_untouched,
     rank_of,
     update,
 )
 from traintrace import TraintraceWarning, UsageError
 from traintrace.registry import REGISTRY
 from traintrace_plain_torch import loop, trace
-
-
-@pytest.fixture
-def untouched(tmp_path: Path) -> Untouched:
-    return make_untouched(tmp_path)
 
 
 def read_ahead(loader: Any, depth: int = 1) -> Iterator[Any]:

@@ -1,7 +1,6 @@
 """Habits of hand-written loops that hide what a batch was requested for."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,17 +12,11 @@ from tests.labs.untouched import (
     Untouched,
     keeping_gradients,
     loader_of,
-    make_untouched,
     rank_of,
     update,
 )
 from traintrace import TraintraceWarning
 from traintrace.pytorch import unused
-
-
-@pytest.fixture
-def untouched(tmp_path: Path) -> Untouched:
-    return make_untouched(tmp_path)
 
 
 def validate_bare(model: nn.Module, loader: Any) -> None:

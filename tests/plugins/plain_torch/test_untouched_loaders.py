@@ -6,7 +6,6 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,16 +16,10 @@ from tests.labs.untouched import (
     Slow,
     Untouched,
     loader_of,
-    make_untouched,
     rank_of,
     update,
 )
 from traintrace import facts
-
-
-@pytest.fixture
-def untouched(tmp_path: Path) -> Untouched:
-    return make_untouched(tmp_path)
 
 
 class Nesting(IterableDataset[torch.Tensor]):

@@ -1,7 +1,6 @@
 """Loops that nobody changed: `with trace(model, optimizer): for batch in loader: ...`."""
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,16 +13,10 @@ from tests.labs.untouched import (
     Slow,
     Untouched,
     loader_of,
-    make_untouched,
     rank_of,
     update,
 )
 from traintrace import facts
-
-
-@pytest.fixture
-def untouched(tmp_path: Path) -> Untouched:
-    return make_untouched(tmp_path)
 
 
 def test_an_untouched_loop_has_its_steps_epochs_and_waits(untouched: Untouched) -> None:

@@ -1,6 +1,5 @@
 """Models that train in evaluation mode, or are put into training mode after the first request."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,16 +10,10 @@ from tests.labs.untouched import (
     Untouched,
     keeping_gradients,
     loader_of,
-    make_untouched,
     rank_of,
     update,
 )
 from traintrace import facts
-
-
-@pytest.fixture
-def untouched(tmp_path: Path) -> Untouched:
-    return make_untouched(tmp_path)
 
 
 @pytest.mark.parametrize("step", [update, keeping_gradients])

@@ -11,17 +11,11 @@ from tests.labs.untouched import (
     Slow,
     Untouched,
     loader_of,
-    make_untouched,
     rank_of,
     update,
 )
 from traintrace import TraintraceWarning
 from traintrace_plain_torch import trace
-
-
-@pytest.fixture
-def untouched(tmp_path: Path) -> Untouched:
-    return make_untouched(tmp_path)
 
 
 def test_a_validation_loop_without_any_mark_is_no_training_time(untouched: Untouched) -> None:
