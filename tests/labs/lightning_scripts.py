@@ -19,6 +19,9 @@ class Script:
         import lightning.pytorch as pl
         from traintrace_lightning import TraceCallback
 
+        # A job in the background of a shell inherits it ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
         class Net(torch.nn.Linear):
             pass
 

@@ -42,7 +42,7 @@ _DELAYS: Final = Delays(
 # Accumulations that are run on the simulated device; all of them in the full product.
 ON_DEVICE: Final = (1, 4)
 # A busy machine puts time between a seam and the recipe's clock; it never takes any away.
-TRIES: Final = 3
+TRIES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
