@@ -156,8 +156,8 @@ class Journal:
     def plain(self) -> Callable[[tuple[int, int]], None] | None:
         """Give what takes a (moment, code) pair as it is, or None if marks do more than that here.
 
-        For the one place that is run at every micro-batch and cannot afford a marker's frame; whoever
-        uses it keeps the journal bounded by a marker of its own.
+        For what is run at every micro-batch and cannot afford a marker's frame; whoever uses it to open
+        something keeps the journal bounded by a marker now and then.
         """
         return self._entries.extend if self._recorder is None else None
 

@@ -31,6 +31,7 @@ def trace_backward(journal: Journal) -> Iterator[Callable[[], None]]:
 
 def _charged(journal: Journal, original: Callable[..., Any]) -> Callable[..., Any]:
     enter, leave = journal.marker(BACKWARD), journal.marker(~BACKWARD)
+    plain, now = journal.plain, journal.now
     is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
 
     @outside_graphs
@@ -42,7 +43,10 @@ def _charged(journal: Journal, original: Callable[..., Any]) -> Callable[..., An
             enter()
             return original(*args, **kwargs)
         finally:
-            leave()
+            if plain is None:
+                leave()
+            else:
+                plain((now(), ~BACKWARD))
 
     return backward
 

@@ -189,6 +189,7 @@ def _patch_class(
     calls: _Calls, cls: type[nn.Module], resolve: Callable[[nn.Module], nn.Module] | None
 ) -> Callable[[], None]:
     enter, leave, identities = calls.enter, calls.leave, calls.identities
+    plain, now, leave_code = calls.journal.plain, calls.journal.now, ~calls.account
     is_compiling, counts = torch.compiler.is_compiling, calls.counts
     own = cls.__dict__.get("__call__")
 
@@ -207,7 +208,10 @@ def _patch_class(
             return call(*args, **kwargs)
         finally:
             calls.open_in = -1
-            leave()
+            if plain is None:
+                leave()
+            else:
+                plain((now(), leave_code))
 
     return replace_attribute(cls, "__call__", outside_graphs(__call__))
 

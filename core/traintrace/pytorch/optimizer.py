@@ -35,6 +35,7 @@ def trace_optimizers(session: Session, *, charge: bool = True) -> Iterator[Calla
 
 def _hooks(session: Session, journal: Journal, charge: bool) -> tuple[Callable[..., None], ...]:
     enter, leave = journal.marker(OPTIMIZER), journal.marker(~OPTIMIZER)
+    plain, now = journal.plain, journal.now
     is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
     # Of a compiled step the first hook may be in the graph and the second not.
     entered: list[None] = []
@@ -51,7 +52,10 @@ def _hooks(session: Session, journal: Journal, charge: bool) -> tuple[Callable[.
             return
         if entered:
             entered.pop()
-            leave()
+            if plain is None:
+                leave()
+            else:
+                plain((now(), ~OPTIMIZER))
         capture = session.capture
         capture.updated = session.update_seen = True
         capture.update_skipped = False

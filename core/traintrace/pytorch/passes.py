@@ -7,7 +7,7 @@ loaders in an untouched loop (`traintrace.pytorch.loaders`).
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import torch
 
@@ -17,6 +17,9 @@ from traintrace.journal import EXHAUSTED
 from traintrace.pytorch.loopstate import LOADER, NOTHING, LoopState, end_updated_step
 from traintrace.pytorch.sizes import SizeReader
 from traintrace.session import Session
+
+# One request in 256 is written by a marker, which keeps the journal bounded; a mask of the count.
+_BOUNDED_EACH: Final = 255
 
 Batch = TypeVar("Batch")
 Source = TypeVar("Source")
@@ -124,7 +127,10 @@ class Pass:
         plain, now = self._plain, self._now
         try:
             loop.fetching = self._kind
-            self._enter()
+            if plain is None or not self._left & _BOUNDED_EACH:
+                self._enter()
+            else:  # without the marker's frame
+                plain((now(), INPUT_WAIT))
             batch = fetch(source)
         except StopIteration:
             self._exhausted()
@@ -136,7 +142,33 @@ class Pass:
             else:
                 plain((now(), ~INPUT_WAIT))
             loop.fetching = NOTHING
-        self._count(batch)
+        # Counting is written out here: this runs at every micro-batch, and a call is what it costs.
+        self._left -= 1
+        capture = session.capture
+        if capture.ended:
+            capture = session.current_capture()
+        if capture.source is None:
+            capture.source = self
+        elif capture.source is not self:
+            return batch  # a second loader beside the first: it goes into the same micro-batch
+        group = capture.micro_batches = capture.micro_batches + 1
+        if self._first:
+            self._begin_epoch()
+            capture.flags = capture.flags & ~PARTIAL_GROUP | EPOCH_FIRST
+        capture.epoch = loop.epoch
+        if self._flags:
+            capture.flags |= self._flags
+        if group > loop.largest_group:
+            loop.largest_group = group
+        elif not self._left and group < loop.largest_group:
+            capture.flags |= PARTIAL_GROUP
+        kind: type = type(batch)
+        field: Any = batch[0] if kind is self._stacked and batch else batch  # type: ignore[index]
+        shape = field.shape if type(field) is torch.Tensor else None
+        if shape:  # the usual case
+            capture.samples = shape[0] + (capture.samples or 0)
+        else:
+            self._read_size(batch)
         return batch
 
     def _begin_epoch(self) -> None:
@@ -169,40 +201,15 @@ class Pass:
         session.setup = _with_loader_of(session.setup, setup)
         self._before = None
 
-    def _count(self, batch: Any) -> None:
-        capture, loop = self._session.capture, self._loop
-        if capture.ended:
-            capture = self._session.current_capture()
-        if capture.source is None:
-            capture.source = self
-        elif capture.source is not self:
-            return  # a second loader beside the first: its batch goes into the same micro-batch
-        group = capture.micro_batches = capture.micro_batches + 1
-        if self._first:
-            self._begin_epoch()
-            capture.flags = capture.flags & ~PARTIAL_GROUP | EPOCH_FIRST
-        capture.epoch = loop.epoch
-        if self._flags:
-            capture.flags |= self._flags
-        self._left -= 1
-        if group > loop.largest_group:
-            loop.largest_group = group
-        elif not self._left and group < loop.largest_group:
-            capture.flags |= PARTIAL_GROUP
+    def _read_size(self, batch: Any) -> None:
+        """Add the sizes of a batch that is no plain tensor, and learn how such batches are laid out."""
+        session, kind = self._session, type(batch)
         try:
-            kind: type = type(batch)
-            field: Any = batch
-            if kind is self._stacked and batch:
-                field = field[0]
-            shape = field.shape if type(field) is torch.Tensor else None
-            if shape:  # the usual case, without another call
-                capture.samples = shape[0] + (capture.samples or 0)
-            else:
-                capture.count(*self._sizes.read(batch))
-                if self._sizes.is_stacked and kind in (list, tuple):
-                    self._stacked = kind
+            session.capture.count(*self._sizes.read(batch))
         except Exception as error:  # noqa: BLE001 - an odd batch type costs its own size, no more
-            self._session.faults.fault(error, "the size of a batch")
+            session.faults.fault(error, "the size of a batch")
+        if self._sizes.is_stacked and kind in (list, tuple):
+            self._stacked = kind
 
 
 def _with_loader_of(setup: Setup, other: Setup) -> Setup:

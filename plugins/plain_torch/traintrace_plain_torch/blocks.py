@@ -79,7 +79,8 @@ class StepBlock:
         session = self._session
         if get_ident() != self._journal.owner:
             return
-        is_innermost, self._loop.inside_step = self._loop.inside_step, False
+        loop = self._loop
+        is_innermost, loop.inside_step = loop.inside_step, False
         capture = session.capture
         if capture.ended:
             capture = session.current_capture()
@@ -87,12 +88,12 @@ class StepBlock:
             session.add_event("exception", kind.__name__)
             capture.abort()
             return
-        if is_innermost and not self._loop.has_loader:
+        if is_innermost and not loop.has_loader:
             capture.micro_batches += 1
         if capture.updated or not self._awaits_update or self._has_changed():
             self._patience = -1
-            if not self._loop.has_seen_backward:
-                self._loop.has_seen_backward = self._journal.holds(BACKWARD)
+            if loop.has_loader and not loop.has_seen_backward:
+                loop.has_seen_backward = self._journal.holds(BACKWARD)
             session.end_step(capture, True)
         elif self._patience > 0:
             self._wait_for_update()

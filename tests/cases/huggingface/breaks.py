@@ -38,8 +38,8 @@ BREAKS = (
     Break(  # the wait begins when it is over
         cases=("h07",),
         file="core/traintrace/pytorch/passes.py",
-        old="            self._enter()\n            batch = fetch(source)\n",
-        new="            batch = fetch(source)\n            self._enter()\n",
+        old="                plain((now(), INPUT_WAIT))\n            batch = fetch(source)\n",
+        new="                pass\n            batch = fetch(source)\n            self._enter()\n",
     ),
     Break(  # the fetch that finds the end of the data is a wait like any other
         cases=("h05",),
