@@ -10,8 +10,8 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -284,6 +284,15 @@ class Session:
             with self.faults.guard(lost), random_state_kept():
                 self._on_finish(self.as_run(), self.options.print_report)
         self._writer.release()
+
+    @contextmanager
+    def setting_up(self) -> Iterator[None]:
+        """Take everything back if the block does not get through; its error goes on to the caller."""
+        try:
+            yield
+        except BaseException:  # an interrupt too: nobody would ever end this session
+            self.discard()
+            raise
 
     def discard(self) -> None:
         """Take everything back after set-up failed half-way; nothing was or will be recorded."""

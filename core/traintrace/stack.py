@@ -4,6 +4,7 @@ It knows nesting, sealed accounts, entries that were never left, and regions. Wh
 the sums are, is the ledger's.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,7 +69,7 @@ class Entry:
     is_mark: bool = False
 
 
-class AccountStack:
+class AccountStack(ABC):
     """The open accounts of one thread, and the amounts of the row that is being booked.
 
     Attributes:
@@ -123,8 +124,9 @@ class AccountStack:
         entry.before = self._amounts[account]
         self._stack.append(entry)
 
+    @abstractmethod
     def _open_step(self, entry: Entry | None) -> None:
-        raise NotImplementedError
+        """Open a step at this instant, by the batch request `entry` or without one."""
 
     def _admitted(self, account: int) -> int:
         """Give the account that an entry of `account` is charged to where the stack stands now."""

@@ -43,7 +43,7 @@ def open_session(trainer: Any, options: TraceOptions, *, is_training: bool = Fal
     )
     if no_clock is not None:
         session.unmeasured["device_clock"] = no_clock
-    try:
+    with session.setting_up():
         session.setup = describe(trainer)
         seams = Seams(session, trainer)
         seams.install()
@@ -52,9 +52,6 @@ def open_session(trainer: Any, options: TraceOptions, *, is_training: bool = Fal
         else:
             seams.await_attempts()
         session.begin()
-    except BaseException:
-        session.discard()
-        raise
     return session
 
 

@@ -175,14 +175,11 @@ class TraceCallback(namespaces.CallbackBase):
 
     def _begin(self, trainer: Any, pl_module: Any) -> None:
         session = open_session(trainer, self._options)
-        try:
+        with session.setting_up():
             fit = TracedFit(session, trainer, self, self._fit_ended)
             fit.forward_is_training_step = is_compiled(pl_module)
             install_on_trainer(fit, STREAM, WRAPS)
             session.begin()
-        except BaseException:
-            session.discard()
-            raise
         self._session = session
         self._fits.append(fit)
 

@@ -143,11 +143,8 @@ class Tracer(Marks):
         model = self._models[0] if self._models else None
         session = open_session(model, self._optimizer, self._options, loop)
         session.close_at_exit, session.tracer = self.close, self
-        try:
+        with session.setting_up():
             block = StepBlock(session, loop, model, self._optimizer, self._awaits_update)
-        except BaseException:
-            session.discard()  # nobody would end it
-            raise
         self._step = block
         # Bound to this session, and one call instead of two: marks are what a user pays most for.
         self.mark = session.journal.named_marker(MARKS)  # type: ignore[assignment, method-assign]

@@ -44,16 +44,13 @@ def open_session(
         on_finish=_report,
         identity=identity_of_process(),
     )
-    try:
+    with session.setting_up():
         with session.faults.guard("the description of the model"):
             session.setup = describe_model(model)
         if no_clock is not None:
             session.unmeasured["device_clock"] = no_clock
         _install(session, model, optimizer, loop)
         session.begin()
-    except BaseException:
-        session.discard()
-        raise
     return session
 
 
