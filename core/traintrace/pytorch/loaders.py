@@ -16,7 +16,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from threading import get_ident
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import nn
@@ -29,11 +29,8 @@ from traintrace.pytorch.reasons import INSIDE_A_STEP, NO_REQUEST, NOT_TRAINING, 
 from traintrace.pytorch.setup import describe_iterator, known_length
 from traintrace.pytorch.sizes import SizeReader
 from traintrace.pytorch.unused import UnusedBatches
-from traintrace.pytorch.wrapping import fetch_for_wrapper, make_iterator
+from traintrace.pytorch.wrapping import READS_AHEAD_IN, fetch_for_wrapper, make_iterator
 from traintrace.session import Session
-
-# Modules whose loaders fetch the next batch before they hand out the last one.
-_READ_AHEAD: Final = frozenset(("accelerate.data_loader",))
 
 
 def trace_loaders(
@@ -209,7 +206,7 @@ def _watched_iter(watch: _Watch, original: Callable[[Any], Any]) -> Callable[[An
         if not torch.is_grad_enabled():
             watch.other_request()
             return original(loader)
-        if sys._getframe(1).f_globals.get("__name__") in _READ_AHEAD:
+        if sys._getframe(1).f_globals.get("__name__") == READS_AHEAD_IN:
             iterator = original(loader)
             watch.leave_alone(iterator)
             return iterator

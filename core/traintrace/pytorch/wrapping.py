@@ -19,7 +19,7 @@ _BASE: Final[Any] = getattr(dataloader, "_BaseDataLoaderIter", ())
 # accelerate's loaders fetch a batch before they deliver the one before it, to know which is the last.
 # Its SkipDataLoader does not, nor do Fabric's.
 _AHEAD: Final = frozenset(("DataLoaderShard", "DataLoaderDispatcher", "MpDeviceLoaderWrapper"))
-_AHEAD_MODULE: Final = "accelerate.data_loader"
+READS_AHEAD_IN: Final = "accelerate.data_loader"
 
 
 def kind_of(iterator: Any) -> int:
@@ -32,9 +32,9 @@ def reads_ahead(batches: Any) -> bool:
     if isinstance(batches, GeneratorType):
         frame = batches.gi_frame
         module = None if frame is None else frame.f_globals.get("__name__")
-        return module == _AHEAD_MODULE and batches.__qualname__.partition(".")[0] in _AHEAD
+        return module == READS_AHEAD_IN and batches.__qualname__.partition(".")[0] in _AHEAD
     return any(
-        kind.__module__ == _AHEAD_MODULE and kind.__name__ in _AHEAD
+        kind.__module__ == READS_AHEAD_IN and kind.__name__ in _AHEAD
         for kind in type(batches).__mro__
     )
 
