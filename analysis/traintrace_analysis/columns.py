@@ -8,6 +8,7 @@ from traintrace.accounts import PHASES, STEP_ACCOUNT_NAMES
 from traintrace.facts import ABANDONED, RankFacts
 from traintrace_analysis.step_window import Floats, Ints
 
+MEMORY_COLUMNS: tuple[str, ...] = ("peak_allocated_bytes", "peak_reserved_bytes", "rss_bytes")
 REQUIRED_COLUMNS: tuple[str, ...] = (
     "step",
     "start_ns",
@@ -18,9 +19,8 @@ REQUIRED_COLUMNS: tuple[str, ...] = (
     "tokens",
     *(f"{name}_ns" for name in STEP_ACCOUNT_NAMES),
     *(f"{name}_device_ns" for name in PHASES),
-    "peak_allocated_bytes",
-    "peak_reserved_bytes",
-    "rss_bytes",
+    *MEMORY_COLUMNS,
+    "gc_ns",
 )
 """Columns of the `steps` table that `analyse` reads; one that is missing counts as not measured."""
 

@@ -11,6 +11,7 @@ from traintrace_analysis.metrics import rank_means, representative
 from traintrace_analysis.model import Metric
 from traintrace_analysis.statistics import estimate_ratio
 from traintrace_analysis.step_window import Floats, StepWindow
+from traintrace_analysis.sufficiency import is_short
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import milliseconds, percent
 
@@ -33,8 +34,13 @@ class Context:
     wait: InputWait | None
 
     @property
+    def short(self) -> bool:
+        """True if there are too few steady steps for statistics; there may be none at all."""
+        return is_short(self.window)
+
+    @property
     def row(self) -> int:
-        """The representative rank's row in the window's matrices."""
+        """The representative rank's row in the window's matrices; it has one if any step was completed."""
         return self.window.ranks.index(self.rank.rank)
 
     @property

@@ -3,7 +3,6 @@
 import numpy as np
 
 from traintrace.facts import RunFacts
-from traintrace_analysis.columns import Aligner
 from traintrace_analysis.families import UNEXAMINED
 from traintrace_analysis.model import Counts, Coverage, Memory, Metric
 from traintrace_analysis.step_window import Floats, StepWindow
@@ -47,9 +46,10 @@ def measure_coverage(
         memory is not None and memory.rss_max_bytes is not None,
         "no resident memory was read",
     )
-    single = len(window.expected_ranks) <= 1
-    absent = {**UNEXAMINED, "ranks": "One rank." if single else "Not part of this version."}
-    absent.pop("memory")
+    absent = {
+        **UNEXAMINED,
+        **dict.fromkeys(("ranks", "system", "process"), "Not part of this version."),
+    }
     for name, reason in absent.items():
         coverage[f"section.{name}"] = Coverage("not_measured", 0, 0, reason)
     coverage["section.memory"] = coverage["memory"]
@@ -85,10 +85,9 @@ def collect_warnings(facts: RunFacts, window: StepWindow) -> tuple[str, ...]:
 
 def measure_memory(window: StepWindow) -> Memory | None:
     """Give the largest memory readings over ranks and window; None if there are none."""
-    aligner = Aligner(window.facts, window.steps)
-    rss = aligner.floats("rss_bytes")
-    allocated = aligner.floats("peak_allocated_bytes")
-    reserved = aligner.floats("peak_reserved_bytes")
+    rss = window.memory.get("rss_bytes")
+    allocated = window.memory.get("peak_allocated_bytes")
+    reserved = window.memory.get("peak_reserved_bytes")
     if rss is None and allocated is None and reserved is None:
         return None
     return Memory(

@@ -24,11 +24,7 @@ FAMILIES: Final[tuple[str, ...]] = (
     "stages",
 )
 
-# Kinds by family, and the answers that a verdict may give without a finding.
-KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "step_time": ("INPUT_BOUND", "H2D_BOUND", "COMPUTE_BOUND", "RESIDUAL_HEAVY"),
-    "between_steps": ("EPOCH_START_COST", "EVALUATION_COST", "CHECKPOINT_COST"),
-}
+# Answers that a verdict may give without a finding.
 ANSWERS: Final[tuple[str, ...]] = ("BALANCED", "INCOMPLETE_DATA", "TOO_FEW_STEPS", "CANNOT_TELL")
 
 SEVERITY_ORDER: Final[Mapping[Severity, int]] = {"critical": 0, "warning": 1, "info": 2}
@@ -65,7 +61,7 @@ class Finding:
 
     Attributes:
         id: Stable within a run: the kind in lower case with hyphens.
-        kind: One of `KINDS[family]`.
+        kind: One of `registry.KINDS[family]`.
         confidence: 0 to 1, the chance that the measured share truly exceeds its limit, lowered
             where the clock cannot separate causes.
         ranks: Ranks that the finding is about.

@@ -6,7 +6,7 @@ from traintrace.facts import RankFacts, RunFacts
 from traintrace_analysis.context import NS_PER_MS, Context
 from traintrace_analysis.coverage import collect_warnings, measure_coverage, measure_memory
 from traintrace_analysis.epochs import split_wait
-from traintrace_analysis.families import family_states, is_short
+from traintrace_analysis.families import family_states
 from traintrace_analysis.history import count_work, draw_series, list_attempts
 from traintrace_analysis.metrics import summarise_metrics, summarise_statistics
 from traintrace_analysis.model import Analysis, Metric
@@ -40,7 +40,7 @@ def analyse(facts: RunFacts, *, window_steps: int = 10_000) -> Analysis:
     ranks = attempt_ranks(facts, window.attempt)
     chosen = _representative(metrics, ranks, window)
     context = None
-    if chosen is not None and not is_short(window):
+    if chosen is not None:
         context = Context(window, metrics, chosen, split_wait(window))
     findings = () if context is None else find(context)
     unexamined = None if chosen is None else measure_unexamined(window, chosen, context, findings)
@@ -61,7 +61,7 @@ def analyse(facts: RunFacts, *, window_steps: int = 10_000) -> Analysis:
         series=draw_series(window, rank),
         memory=memory,
         findings=findings,
-        families=family_states(window, metrics, findings, unexamined),
+        families=family_states(window, context, findings),
         verdict=judge(window, metrics, context, findings, unexamined),
         coverage=measure_coverage(window, metrics, memory, counts),
         warnings=collect_warnings(facts, window),

@@ -39,6 +39,8 @@ class StepWindow:
         device: Matrix by phase (and compute) on the device clock; empty without one.
         between: Time before the step in its row, by between-step account.
         inside: Time inside the step by between-step account; already taken out of `step_time`.
+        memory: Bytes by column of the steps table; a column that no rank measured has no key.
+        gc_ns: Time in Python's garbage collector on the training thread; None if nobody watched.
         reasons: Why a metric is missing, by metric.
     """
 
@@ -60,6 +62,8 @@ class StepWindow:
     device: Mapping[str, Floats]
     between: Mapping[str, Floats]
     inside: Mapping[str, Floats]
+    memory: Mapping[str, Floats]
+    gc_ns: Floats | None
     reasons: Mapping[str, str]
 
     @property

@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from traintrace_analysis.context import Context
-from traintrace_analysis.families import (
+from traintrace_analysis.findings import Finding, Outcome, Verdict
+from traintrace_analysis.model import Metric
+from traintrace_analysis.rules.shares import quiet_confidence
+from traintrace_analysis.step_window import StepWindow
+from traintrace_analysis.sufficiency import (
     is_short,
     is_unsure,
     missing_phases,
     missing_reason,
     short_reason,
 )
-from traintrace_analysis.findings import Finding, Outcome, Verdict
-from traintrace_analysis.model import Metric
-from traintrace_analysis.rules.shares import quiet_confidence
-from traintrace_analysis.step_window import StepWindow
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.unexamined import RECURRING, Unexamined
 from traintrace_analysis.wording import listed, percent, seconds
@@ -43,7 +43,8 @@ def judge(
             "Look into the ranks folder of the run; if it is empty, training ended before a rank "
             "could write.",
         )
-    if context is None or is_short(window):
+    named = [finding for finding in findings if finding.severity != "info"]
+    if context is None or (is_short(window) and not named):
         verdict = _answer(
             "TOO_FEW_STEPS",
             "insufficient_data",
@@ -67,7 +68,7 @@ def _judged(
 ) -> Verdict:
     named = [finding for finding in findings if finding.severity != "info"]
     if named:
-        return _from_finding(max(named, key=lambda finding: finding.cost_s))
+        return _from_finding(max(named, key=_importance))
     missing = missing_phases(metrics)
     if missing:
         return _answer(
@@ -97,6 +98,19 @@ def _judged(
             "Read the wall ledger for where the time went; trace again where a doubt can be removed.",
         )
     return calm
+
+
+def _importance(finding: Finding) -> tuple[bool, float, float]:
+    """Order findings: what is critical first, then the seconds that are likely lost.
+
+    A resource that is about to run out costs no seconds yet; it leads only where it is critical and
+    nothing critical costs time.
+    """
+    return (
+        finding.severity == "critical",
+        finding.cost_s * finding.confidence,
+        finding.confidence,
+    )
 
 
 def _hides_too_much(unexamined: Unexamined) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 
 from traintrace.accounts import ACCOUNTS, GROUPS, STEP_ACCOUNT_NAMES
 from traintrace.facts import RankFacts, RunFacts
-from traintrace_analysis.columns import Aligner, common_steps, counted_step_ids
+from traintrace_analysis.columns import MEMORY_COLUMNS, Aligner, common_steps, counted_step_ids
 from traintrace_analysis.findings import Clock
 from traintrace_analysis.reasons import missing_reasons
 from traintrace_analysis.step_window import Floats, StepWindow
@@ -82,6 +82,12 @@ def build_window(facts: RunFacts, window_steps: int) -> StepWindow:
         device=device,
         between=before,
         inside=inside,
+        memory={
+            name: matrix
+            for name in MEMORY_COLUMNS
+            if (matrix := aligner.floats(name)) is not None and matrix.size
+        },
+        gc_ns=aligner.floats("gc_ns"),
         reasons=reasons,
     )
 

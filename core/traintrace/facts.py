@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from traintrace.readings import DeviceReading, ProcessReading, SystemReading
+
 RunStatus = Literal["running", "completed", "failed", "interrupted", "lost"]
 Level = Literal["full", "host", "step"]
 
@@ -205,7 +207,11 @@ class LoaderSetup:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The configuration that a reader needs to judge the numbers; None means unknown."""
+    """The configuration that a reader needs to judge the numbers; None means unknown.
+
+    Attributes:
+        batch_bytes: Bytes of the tensors in one batch of the training loader, as first seen.
+    """
 
     strategy: str | None = None
     device_kind: str | None = None
@@ -215,6 +221,7 @@ class Setup:
     compiled: bool | None = None
     accumulation: int | None = None
     batch_size: int | None = None
+    batch_bytes: int | None = None
     loader: LoaderSetup = field(default_factory=LoaderSetup)
     cpu_count: int | None = None
     omp_threads: int | None = None
@@ -250,6 +257,8 @@ class RankFacts:
         unmeasured: Reason by account or signal that could not be measured, e.g.
             {"h2d": "no device", "forward": "model runs inside a compiled function"}.
         device_clock: Name of the device clock in use, None on the host clock alone.
+        system, process, devices: Readings in time order; empty where none were taken. `system` is
+            there on one rank of each node only.
     """
 
     rank: int
@@ -269,6 +278,9 @@ class RankFacts:
     unmeasured: Mapping[str, str]
     warnings: Sequence[str]
     process_peak_allocated_bytes: int | None = None
+    system: Sequence[SystemReading] = ()
+    process: Sequence[ProcessReading] = ()
+    devices: Sequence[DeviceReading] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Any
 
 from traintrace import facts
 from traintrace.errors import NewerSchemaError, RunReadError
-from traintrace.schema import COUNTERS, SCHEMA_VERSION, STEP_COLUMNS
+from traintrace.readings import DeviceReading, ProcessReading, SystemReading
+from traintrace.schema import COUNTERS, SCHEMA_VERSION, STEP_COLUMNS, reading_columns
 
 
 class RankReader:
@@ -102,6 +103,24 @@ class RankReader:
             f"SELECT at_ns, kind, step, detail, {duration} FROM events ORDER BY rowid"
         )
         return [facts.Event(*row) for row in rows]
+
+    def system(self) -> list[SystemReading]:
+        """Read the readings of the node; none before schema 3."""
+        return [SystemReading(*row) for row in self._readings("system")]
+
+    def process(self) -> list[ProcessReading]:
+        """Read the readings of the process; none before schema 3."""
+        return [ProcessReading(*row) for row in self._readings("process")]
+
+    def devices(self) -> list[DeviceReading]:
+        """Read the readings of the devices; none before schema 3."""
+        return [DeviceReading(*row) for row in self._readings("devices")]
+
+    def _readings(self, table: str) -> list[tuple[Any, ...]]:
+        if not self._rows(f"PRAGMA table_info({table})"):
+            return []
+        columns = ", ".join(reading_columns(table))
+        return self._rows(f"SELECT {columns} FROM {table} ORDER BY rowid")
 
     def meta(self) -> dict[str, Any]:
         """Read what is known of the rank besides its rows.

@@ -1,11 +1,13 @@
 """The tables of a rank's file: their columns, and the version that a reader checks."""
 
+from dataclasses import fields
 from typing import Final
 
 from traintrace import accounts
+from traintrace.readings import DeviceReading, ProcessReading, SystemReading
 
-# 2: `gc_ns` of steps, `duration_ns` of events.
-SCHEMA_VERSION: Final = 2
+# 2: `gc_ns` of steps, `duration_ns` of events. 3: readings of system, process and devices.
+SCHEMA_VERSION: Final = 3
 
 _COUNT_COLUMNS: Final = (
     "step",
@@ -33,6 +35,19 @@ STEP_COLUMNS: Final = (
     "flags",
 )
 
+# Tables of readings; their columns are the fields of the records.
+READING_TABLES: Final = {
+    "system": SystemReading,
+    "process": ProcessReading,
+    "devices": DeviceReading,
+}
+
+
+def reading_columns(table: str) -> tuple[str, ...]:
+    """Give the columns of a table of readings, in the order of the record's fields."""
+    return tuple(field.name for field in fields(READING_TABLES[table]))
+
+
 TABLES: Final = f"""
 CREATE TABLE steps (step INTEGER PRIMARY KEY, {", ".join(f"{c} INTEGER" for c in STEP_COLUMNS[1:])});
 CREATE TABLE spans (step INTEGER, account TEXT, inside INTEGER, ns INTEGER, calls INTEGER);
@@ -44,7 +59,9 @@ CREATE TABLE totals (account TEXT PRIMARY KEY, ns INTEGER, inside_ns INTEGER, ca
 CREATE TABLE blocks (first_step INTEGER, last_step INTEGER, account TEXT, count INTEGER,
     sum_ns INTEGER, sum_squares REAL, min_ns INTEGER, max_ns INTEGER, histogram TEXT);
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
-"""
+""" + "\n".join(
+    f"CREATE TABLE {table} ({', '.join(reading_columns(table))});" for table in READING_TABLES
+)
 
 # The counters of `facts.Totals`, kept as one JSON entry of `meta`.
 COUNTERS: Final = (

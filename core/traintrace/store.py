@@ -8,11 +8,20 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from traintrace import accounts, facts
+from traintrace.readings import DeviceReading, ProcessReading, SystemReading
 from traintrace.rows import BookedStep
-from traintrace.schema import COUNTERS, SCHEMA_VERSION, STEP_COLUMNS, TABLES
+from traintrace.schema import (
+    COUNTERS,
+    SCHEMA_VERSION,
+    STEP_COLUMNS,
+    TABLES,
+    reading_columns,
+)
+
+Reading: TypeAlias = SystemReading | ProcessReading | DeviceReading
 
 _LAST_CHECKPOINT_MS: Final = 500
 
@@ -56,10 +65,11 @@ class RankWriter:
         device_ns: Iterable[tuple[int, Mapping[str, int]]] = (),
         meta: Mapping[str, Any] | None = None,
         abandoned: int = 0,
+        readings: Mapping[str, Sequence[Reading]] | None = None,
     ) -> None:
         """Write one flush in one transaction: rows, what lies beside them, and totals as of the last.
 
-        Steps up to the number `abandoned` count no more: their rows say so, their blocks go.
+        `readings` are by table. Steps up to the number `abandoned` count no more: their rows say so, their blocks go.
         """
         batch = (
             list(map(_step_values, (booked.row for booked in steps))),
@@ -77,15 +87,24 @@ class RankWriter:
             [(key, json.dumps(value)) for key, value in (meta or {}).items()]
             + [("counters", json.dumps(_counters(totals)))],
         )
+        taken = {
+            table: [tuple(getattr(one, name) for name in reading_columns(table)) for one in rows]
+            for table, rows in (readings or {}).items()
+        }
         try:
-            self._write(batch, abandoned)
+            self._write(batch, abandoned, taken)
         except sqlite3.DatabaseError as error:
             if isinstance(error, (sqlite3.IntegrityError, sqlite3.ProgrammingError)):
                 raise  # a defect of ours, not of the disk
             self._continue_in_memory(error)
-            self._write(batch, abandoned)
+            self._write(batch, abandoned, taken)
 
-    def _write(self, batch: tuple[list[tuple[Any, ...]], ...], abandoned: int) -> None:
+    def _write(
+        self,
+        batch: tuple[list[tuple[Any, ...]], ...],
+        abandoned: int,
+        readings: Mapping[str, list[tuple[Any, ...]]],
+    ) -> None:
         steps, spans, regions, scalars, events, device, totals, meta = batch
         with self._connection as connection:
             _insert(connection, f"INSERT INTO steps ({','.join(STEP_COLUMNS)})", steps)
@@ -93,6 +112,8 @@ class RankWriter:
             _insert(connection, "INSERT INTO regions", regions)
             _insert(connection, "INSERT INTO scalars", scalars)
             _insert(connection, "INSERT INTO events", events)
+            for table, rows in readings.items():
+                _insert(connection, f"INSERT INTO {table}", rows)
             connection.executemany(_UPDATE_DEVICE, device)
             if abandoned:
                 connection.execute(_FLAG_ABANDONED, (abandoned,))

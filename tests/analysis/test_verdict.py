@@ -14,7 +14,8 @@ from traintrace.facts import (
     Setup,
 )
 from traintrace_analysis import Analysis, analyse
-from traintrace_analysis.findings import ANSWERS, FAMILIES, KINDS, Finding
+from traintrace_analysis.findings import ANSWERS, FAMILIES, Finding
+from traintrace_analysis.registry import KINDS
 
 NewRank = Callable[..., RankFacts]
 NewRun = Callable[..., RunFacts]

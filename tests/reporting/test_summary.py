@@ -15,7 +15,8 @@ from traintrace.accounts import GROUPS, NAMES
 from traintrace.errors import RunReadError
 from traintrace.facts import LoaderSetup, RunFacts, Setup, TracerCost
 from traintrace_analysis import analyse
-from traintrace_analysis.findings import ANSWERS, FAMILIES, KINDS
+from traintrace_analysis.findings import ANSWERS, FAMILIES
+from traintrace_analysis.registry import KINDS
 from traintrace_analysis.window import METRICS
 from traintrace_reporting.schema import validate, validator
 from traintrace_reporting.summary import flatten, summarise

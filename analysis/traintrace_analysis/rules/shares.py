@@ -1,5 +1,7 @@
 """What rules and verdict both need to know about the shares of a step."""
 
+from collections.abc import Callable
+
 from traintrace_analysis.context import Context, weigh_cause
 
 
@@ -31,3 +33,23 @@ def exposed_share(context: Context) -> float:
         return 1.0
     busy = compute + (context.metrics["h2d"].device_mean_ms or 0.0)
     return min(1.0, max(0.0, step - busy) / wait)
+
+
+def sync_caution(context: Context) -> str:
+    """Say that host times of an accelerator may be a moved wait; nothing elsewhere."""
+    if not context.blind:
+        return ""
+    return " Only the host clock was available: this time may be waiting for the device's own work."
+
+
+def needs(*metrics: str) -> Callable[[Context], str]:
+    """Give a test for a rule's `missing`: the reason of the first of `metrics` that no rank measured."""
+
+    def missing(context: Context) -> str:
+        for name in metrics:
+            if not context.metrics[name].ranks_measured:
+                why = context.window.reasons.get(name, "measured on fewer than 95 % of the steps")
+                return f"{name} ({why})"
+        return ""
+
+    return missing

@@ -1,5 +1,7 @@
 """Steps that wait for their batches."""
 
+from typing import Final
+
 import numpy as np
 
 from traintrace_analysis.context import (
@@ -14,7 +16,8 @@ from traintrace_analysis.epochs import first_fetch_cost
 from traintrace_analysis.findings import Clock, Finding
 from traintrace_analysis.replay import replay
 from traintrace_analysis.rules.actions import input_action
-from traintrace_analysis.rules.shares import exposed_share
+from traintrace_analysis.rules.rule import Kind, Rule
+from traintrace_analysis.rules.shares import exposed_share, needs
 from traintrace_analysis.step_window import Floats
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import count, milliseconds, percent, seconds
@@ -108,3 +111,36 @@ def _burst_ms(wait_ns: Floats) -> float:
     longest_first = np.sort(np.nan_to_num(wait_ns))[::-1]
     within = np.cumsum(longest_first) > 0.1 * longest_first.sum()
     return float(longest_first[int(np.argmax(within))]) / NS_PER_MS
+
+
+RULE: Final = Rule(
+    topic="waits for batches",
+    kinds=(
+        Kind(
+            name="INPUT_BOUND",
+            means="The training loop stands still until its next batch is there.",
+            fires=(
+                "The wait for batches, first fetches of epochs left out, takes a tenth of step time or "
+                "more. On the device clock only the part counts during which the device was idle."
+            ),
+            never=(
+                "That the dataset's own code is slow: a wait may come from storage, from handing "
+                "batches over, or from too few cores. On the host clock of an accelerator, cost and "
+                "gain are upper bounds."
+            ),
+            action="Let more loader workers prepare batches ahead, or make each sample cheaper.",
+            limits=(
+                "input_share_warning",
+                "input_share_critical",
+                "step_loss_floor",
+                "run_loss_floor",
+                "loader_floor",
+                "loader_floor_workers",
+                "bursty_wait",
+                "host_clock_input_trust",
+            ),
+        ),
+    ),
+    examine=input_bound,
+    missing=needs("input_wait"),
+)

@@ -1,59 +1,15 @@
-"""What the time between steps goes to."""
+"""Runs that spend much of their time in work between the steps that was asked for."""
+
+from typing import Final
 
 from traintrace_analysis.context import NS_PER_MS, NS_PER_S, Context, grade_of_wall
-from traintrace_analysis.epochs import first_fetch_cost
 from traintrace_analysis.findings import Finding
 from traintrace_analysis.replay import without
-from traintrace_analysis.rules.actions import epoch_advice
+from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.wording import count, milliseconds, percent, seconds
 
 # These sums are exact, so no sampling error enters; only the choice of the limit is debatable.
-_CONFIDENCE = 0.95
-
-
-def epoch_start_cost(context: Context) -> list[Finding]:
-    """Find the cost of starting epochs: making iterators and workers, and the slower first fetch."""
-    totals = context.rank.totals
-    making_s = totals.account_ns.get("epoch_boundary", 0) / NS_PER_S
-    fetch_s, starts, basis = first_fetch_cost(context.wait, context.row, totals, context.window)
-    cost_s = making_s + fetch_s
-    if not starts or not totals.wall_ns:
-        return []
-    share = cost_s / (totals.wall_ns / NS_PER_S)
-    severity = grade_of_wall(share, "epoch_start", cost_s)
-    if severity is None:
-        return []
-    each_ms = cost_s * 1e3 / starts
-    advice = epoch_advice(context.rank.setup, making_s, fetch_s, starts)
-    return [
-        Finding(
-            id="epoch-start-cost",
-            kind="EPOCH_START_COST",
-            family="between_steps",
-            severity=severity,
-            confidence=_CONFIDENCE,
-            ranks=context.window.ranks,
-            evidence={
-                "share_of_wall": share,
-                "epoch_boundary_s": making_s,
-                "first_fetch_excess_s": fetch_s,
-                "removable_s": advice.removes_s,
-                "starts_count": starts,
-                "each_ms": each_ms,
-                "loader_workers_count": context.rank.setup.loader.workers,
-            },
-            cost_s=cost_s,
-            cost_basis=basis,
-            gain=without(totals, advice.removes_s, basis=basis, upper_bound=advice.removes_at_most),
-            headline=f"Starting epochs takes {percent(share)} of the run.",
-            why=(
-                f"{count(starts, 'epoch start')} took {seconds(cost_s)}, {milliseconds(each_ms)} each: "
-                f"{seconds(making_s)} making iterators and workers, {seconds(fetch_s)} in first "
-                "fetches beyond the steady wait (part of input_wait)."
-            ),
-            action=advice.action,
-        )
-    ]
+_CONFIDENCE: Final = 0.95
 
 
 def evaluation_cost(context: Context) -> list[Finding]:
@@ -119,3 +75,33 @@ def _account_cost(context: Context, account: str, *, headline: str, action: str)
             action=action,
         )
     ]
+
+
+EVALUATION: Final = Rule(
+    topic="evaluation",
+    kinds=(
+        Kind(
+            name="EVALUATION_COST",
+            means="Much of the run is evaluation.",
+            fires="Evaluation takes a tenth of the run or more, and half a second or more.",
+            never="That the evaluation is not worth it: it is work that was asked for.",
+            action="Evaluate less often, on less data, or in larger batches.",
+            limits=("evaluation_share_warning", "evaluation_share_critical", "between_loss_floor"),
+        ),
+    ),
+    examine=evaluation_cost,
+)
+CHECKPOINT: Final = Rule(
+    topic="checkpoints",
+    kinds=(
+        Kind(
+            name="CHECKPOINT_COST",
+            means="Training stands still while checkpoints are written.",
+            fires="Checkpoints take a twentieth of the run or more, and half a second or more.",
+            never="That the disk is slow: serialising and copying count as well.",
+            action="Save less often, to a faster disk, or in the background.",
+            limits=("checkpoint_share_warning", "checkpoint_share_critical", "between_loss_floor"),
+        ),
+    ),
+    examine=checkpoint_cost,
+)

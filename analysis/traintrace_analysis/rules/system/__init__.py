@@ -1,0 +1,7 @@
+"""The family `system`."""
+
+from typing import Final
+
+from traintrace_analysis.rules.rule import Family
+
+FAMILY: Final = Family("system", rules=())
