@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from traintrace.accounts import PHASES, STEP_ACCOUNT_NAMES
+from traintrace.column import MISSING, Column
 from traintrace.facts import ABANDONED, RankFacts
 from traintrace_analysis.step_window import Floats, Ints
 
@@ -27,7 +28,7 @@ REQUIRED_COLUMNS: tuple[str, ...] = (
 
 def step_ids(rank: RankFacts) -> Ints:
     """Give the ids of all steps that the rank has rows of, ascending."""
-    return np.asarray(rank.columns.get("step", ()), dtype=np.int64)
+    return as_integers(rank.columns.get("step", ()))
 
 
 def counted_step_ids(rank: RankFacts) -> Ints:
@@ -35,7 +36,7 @@ def counted_step_ids(rank: RankFacts) -> Ints:
     ids, flags = step_ids(rank), rank.columns.get("flags")
     if flags is None or not len(ids):
         return ids
-    counted: Ints = ids[(np.asarray(flags, dtype=np.int64) & ABANDONED) == 0]
+    counted: Ints = ids[(as_integers(flags) & ABANDONED) == 0]
     return counted
 
 
@@ -70,7 +71,8 @@ class Aligner:
         for row, (rank, places) in enumerate(zip(self.ranks, self._places, strict=True)):
             values = rank.columns.get(column)
             if values is not None and len(places):
-                matrix[row] = np.asarray(_pick(values, places), dtype=np.float64)
+                picked = _pick(as_integers(values), places)
+                matrix[row] = np.where(picked == MISSING, np.nan, picked)
         return None if np.isnan(matrix).all() else matrix
 
     def integers(self, column: str) -> Ints:
@@ -79,7 +81,7 @@ class Aligner:
         for row, (rank, places) in enumerate(zip(self.ranks, self._places, strict=True)):
             values = rank.columns.get(column)
             if values is not None and len(places):
-                matrix[row] = np.asarray(_pick(values, places), dtype=np.int64)
+                matrix[row] = _pick(as_integers(values), places)
         return matrix
 
     def spans(self) -> tuple[dict[str, Floats], dict[str, Floats]]:
@@ -100,8 +102,14 @@ class Aligner:
         return before, inside
 
 
-def _pick(values: Sequence[int | None], places: Ints) -> Sequence[int | None]:
-    """Cut out of a long column no more than the window needs."""
-    first, last = int(places[0]), int(places[-1])
-    part = values[first : last + 1]
-    return part if len(part) == len(places) else [values[place] for place in places]
+def _pick(values: Ints, places: Ints) -> Ints:
+    """Cut out of a long column what the window needs."""
+    part = values[int(places[0]) : int(places[-1]) + 1]
+    return part if len(part) == len(places) else part[places - places[0]]
+
+
+def as_integers(values: Sequence[int | None]) -> Ints:
+    """Give a column as an array, `MISSING` for None; moments keep every digit."""
+    if isinstance(values, Column):
+        return np.array(values.values, dtype=np.int64)
+    return np.array([MISSING if value is None else value for value in values], dtype=np.int64)

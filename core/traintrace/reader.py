@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from traintrace import facts
+from traintrace.column import MISSING, Column
 from traintrace.errors import NewerSchemaError, RunReadError
 from traintrace.readings import DeviceReading, ProcessReading, SystemReading
 from traintrace.schema import COUNTERS, SCHEMA_VERSION, STEP_COLUMNS, reading_columns
@@ -54,8 +55,12 @@ class RankReader:
         except sqlite3.Error as error:
             raise RunReadError(f"{self._location}: damaged ({error})") from error
 
-    def columns(self, names: Sequence[str]) -> dict[str, list[int | None]]:
+    def columns(self, names: Sequence[str], *, since: int = 0) -> dict[str, Column]:
         """Read the named columns of `steps` in step order; a column the file lacks is all None.
+
+        Args:
+            names: Columns of the table.
+            since: Leave out steps up to this number.
 
         Raises:
             KeyError: A name is no column of the table.
@@ -65,31 +70,44 @@ class RankReader:
             raise KeyError(f"no column {unknown[0]!r}; columns are {', '.join(STEP_COLUMNS)}")
         stored = {row[1] for row in self._rows("PRAGMA table_info(steps)")}
         present = [name for name in names if name in stored]
-        rows = self._rows(f"SELECT {','.join(present) or 'step'} FROM steps ORDER BY step")
-        columns: dict[str, list[int | None]] = {name: [] for name in names}
-        if present and rows:
-            columns.update(zip(present, map(list, zip(*rows, strict=True)), strict=True))
-        for name in names:
-            if name not in present:
-                columns[name] = [None] * len(rows)
+        chosen = ",".join(f"ifnull({name},{MISSING})" for name in present) or "step"
+        rows = self._rows(f"SELECT {chosen} FROM steps WHERE step > {since:d} ORDER BY step")
+        nothing = Column([MISSING]) if rows else Column()
+        columns = {name: Column(nothing.values * len(rows)) for name in names}
+        if rows:
+            try:
+                columns.update(zip(present, map(Column, zip(*rows, strict=True)), strict=False))
+            except (TypeError, OverflowError) as error:
+                raise RunReadError(f"{self._location}: damaged ({error})") from error
         return columns
 
-    def spans(self) -> list[facts.Span]:
-        """Read all spans, in the order in which they were written."""
-        rows = self._rows("SELECT step, account, inside, ns, calls FROM spans ORDER BY rowid")
+    def last_step(self) -> int:
+        """Give the number of the last step that has a row; 0 without rows."""
+        (last,) = self._rows("SELECT ifnull(max(step), 0) FROM steps")[0]
+        return int(last)
+
+    def spans(self, *, since: int = 0) -> list[facts.Span]:
+        """Read the spans after step `since`, in the order in which they were written."""
+        rows = self._rows(
+            f"SELECT step, account, inside, ns, calls FROM spans WHERE step > {since:d} ORDER BY rowid"
+        )
         return [
             facts.Span(step, name, bool(inside), ns, calls)
             for step, name, inside, ns, calls in rows
         ]
 
-    def regions(self) -> list[facts.Region]:
-        """Read the user's regions."""
-        rows = self._rows("SELECT step, name, ns, calls FROM regions ORDER BY rowid")
+    def regions(self, *, since: int = 0) -> list[facts.Region]:
+        """Read the user's regions after step `since`."""
+        rows = self._rows(
+            f"SELECT step, name, ns, calls FROM regions WHERE step > {since:d} ORDER BY rowid"
+        )
         return [facts.Region(*row) for row in rows]
 
-    def scalars(self) -> list[facts.Scalar]:
-        """Read the logged values; one that was not a number when it was logged is NaN."""
-        rows = self._rows("SELECT step, name, value FROM scalars ORDER BY rowid")
+    def scalars(self, *, since: int = 0) -> list[facts.Scalar]:
+        """Read the values logged after step `since`; one that was not a number then is NaN."""
+        rows = self._rows(
+            f"SELECT step, name, value FROM scalars WHERE step > {since:d} ORDER BY rowid"
+        )
         nan = float("nan")
         return [
             facts.Scalar(step, name, nan if value is None else value) for step, name, value in rows

@@ -104,13 +104,20 @@ class Run:
     manifest: Manifest
     locations: Sequence[str]
 
-    def facts(self, columns: Sequence[str]) -> RunFacts:
+    def facts(self, columns: Sequence[str], *, latest: int | None = None) -> RunFacts:
         """Read all ranks, with the named columns of `steps`.
+
+        Args:
+            columns: Columns of the table.
+            latest: Read no older rows, spans, regions and scalars than are needed for so many of the
+                latest steps that all ranks reached; None reads all there are. Sums, events and
+                readings are read in full.
 
         Raises:
             RunReadError: A rank file is damaged; the message names it.
         """
-        read = (_read_rank(location, columns) for location in self.locations)
+        since = 0 if latest is None else _before_latest(self.locations, latest)
+        read = (_read_rank(location, columns, since) for location in self.locations)
         ranks = [rank for rank in read if rank is not None]
         manifest = self.manifest
         starts = [r.totals.start_ns for r in ranks if r.totals.start_ns]
@@ -226,7 +233,30 @@ def list_manifests(root: str | Path) -> tuple[list[Manifest], list[RunReadError]
     return sorted(found, key=lambda manifest: manifest.started_at), damaged
 
 
-def _read_rank(location: str, columns: Sequence[str]) -> RankFacts | None:
+def _before_latest(locations: Sequence[str], latest: int) -> int:
+    """Give the step after which at least `latest` common steps of the last attempt have rows.
+
+    A step without a row on one rank is common to none, so such steps are read beyond `latest`.
+    """
+    reached: dict[int, list[int]] = {}
+    without_row = 0
+    for location in locations:
+        reader = RankReader(location)
+        try:
+            last, meta = reader.last_step(), reader.meta()
+        finally:
+            reader.close()
+        if last and isinstance(meta.get("attempt"), int):
+            reached.setdefault(meta["attempt"], []).append(last)
+            counters = meta.get("counters")
+            dropped = counters.get("dropped_rows") if isinstance(counters, dict) else None
+            without_row += dropped if isinstance(dropped, int) else 0
+    if not reached:
+        return 0
+    return max(0, min(reached[max(reached)]) - latest - without_row)
+
+
+def _read_rank(location: str, columns: Sequence[str], since: int) -> RankFacts | None:
     """Read one rank's file; None if its process ended before the first flush: nothing is in it."""
     reader = RankReader(location)
     try:
@@ -243,10 +273,10 @@ def _read_rank(location: str, columns: Sequence[str]) -> RankFacts | None:
             setup=_setup_from(meta["setup"]),
             cost=TracerCost(**meta["cost"]),
             totals=reader.totals(),
-            columns=reader.columns(columns),
-            spans=reader.spans(),
-            regions=reader.regions(),
-            scalars=reader.scalars(),
+            columns=reader.columns(columns, since=since),
+            spans=reader.spans(since=since),
+            regions=reader.regions(since=since),
+            scalars=reader.scalars(since=since),
             events=reader.events(),
             system=reader.system(),
             process=reader.process(),
