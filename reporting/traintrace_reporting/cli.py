@@ -77,16 +77,31 @@ def main() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--width", type=click.IntRange(40, 400), help="Columns of the report.")
 @click.option("--no-color", is_flag=True, help="Print without colours.")
-def report(path: Path, as_json: bool, width: int | None, no_color: bool) -> None:
+@click.option(
+    "--window",
+    "window_steps",
+    type=click.IntRange(1),
+    help="Look at the latest N steps one by one (default: 10000). Writes no files.",
+)
+def report(
+    path: Path, as_json: bool, width: int | None, no_color: bool, window_steps: int | None
+) -> None:
     """Print the report of a run.
 
     PATH is a run folder or a final_summary.json. A folder's missing report files are made.
 
-    Example: traintrace report runs/digits --width 100
+    Example: traintrace report runs/digits --window 500
     """
-    from traintrace_reporting.finish import read_or_make
+    from traintrace_reporting.finish import read_or_make, summarise_run
 
-    summary = read_or_make(path)
+    if window_steps is None:
+        summary = read_or_make(path)
+    elif path.is_file():
+        raise click.UsageError(
+            f"{path} is a summary, whose window is fixed: give the run's folder with --window"
+        )
+    else:
+        summary = summarise_run(path, window_steps=window_steps)
     if as_json:
         _print_json(summary)
         return

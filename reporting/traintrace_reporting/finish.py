@@ -18,6 +18,7 @@ from traintrace.faults import FaultReporter
 JSON_NAME: Final = "final_summary.json"
 TEXT_NAME: Final = "final_summary.txt"
 READS_UP_TO: Final = (0, 1)  # there is no older version to read
+WINDOW_STEPS: Final = 10_000
 _VERSION: Final = re.compile(r"\d{1,9}\.\d{1,9}")
 
 
@@ -53,8 +54,12 @@ def finish_run(run: Run | Path, *, print_report: bool, stream: TextIO | None) ->
     return summary
 
 
-def summarise_run(run: Run | Path) -> Summary:
+def summarise_run(run: Run | Path, *, window_steps: int = WINDOW_STEPS) -> Summary:
     """Read, analyse and summarise a run, or the run in a folder; writes nothing.
+
+    Args:
+        run: The run, or its folder.
+        window_steps: At most so many of the latest common steps are looked at one by one.
 
     Raises:
         RunReadError: The run cannot be read.
@@ -64,9 +69,10 @@ def summarise_run(run: Run | Path) -> Summary:
     from traintrace_analysis import REQUIRED_COLUMNS, analyse
     from traintrace_reporting.summary import summarise
 
-    facts = opened.facts(REQUIRED_COLUMNS)
+    facts = opened.facts(REQUIRED_COLUMNS, latest=window_steps)
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return Summary(summarise(facts, analyse(facts), generated_at=now))
+    analysis = analyse(facts, window_steps=window_steps)
+    return Summary(summarise(facts, analysis, generated_at=now))
 
 
 def read_or_make(path: Path) -> Summary:

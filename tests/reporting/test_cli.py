@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from benchmarks.made_runs import write_long_run
 from traintrace.manifest import Manifest
 from traintrace_reporting.cli import main
 
@@ -176,3 +177,18 @@ def test_help_loads_nothing_heavy() -> None:
     code = f"import sys, traintrace_reporting.cli; print(sorted({heavy!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_window_cannot_be_chosen_for_a_summary(summary_file: Path) -> None:
+    result = run("report", summary_file, "--window", "5")
+    assert result.exit_code == 2
+    assert "run's folder" in result.stderr
+
+
+def test_a_window_is_made_of_the_latest_steps_and_nothing_is_written(tmp_path: Path) -> None:
+    folder = write_long_run(tmp_path / "long", 300)
+    result = run("report", folder, "--window", "40", "--json")
+    assert result.exit_code == 0, result.stderr
+    window = json.loads(result.stdout)["step_time"]["window"]
+    assert (window["start_step"], window["end_step"], window["steps"]) == (261, 300, 40)
+    assert not (folder / "final_summary.json").exists()
