@@ -92,13 +92,16 @@ class Aligner:
         for row, rank in enumerate(self.ranks):
             if not len(self.steps) or not rank.spans:
                 continue
-            first, last = int(self.steps[0]), int(self.steps[-1])
-            kept = [span for span in rank.spans if first <= span.step <= last]
-            places = np.searchsorted(self.steps, [span.step for span in kept])
-            for span, place in zip(kept, places, strict=True):
-                if self.steps[place] == span.step:
-                    side = inside if span.inside else before
-                    side.setdefault(span.account, np.zeros(shape))[row, place] += span.ns
+            steps = np.array([span.step for span in rank.spans], dtype=np.int64)
+            places = np.searchsorted(self.steps, steps)
+            there = places < len(self.steps)
+            there[there] = self.steps[places[there]] == steps[there]
+            for number in np.flatnonzero(there):
+                span = rank.spans[number]
+                side = inside if span.inside else before
+                if span.account not in side:
+                    side[span.account] = np.zeros(shape)
+                side[span.account][row, places[number]] += span.ns
         return before, inside
 
 
