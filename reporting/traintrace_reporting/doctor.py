@@ -100,12 +100,8 @@ def render(found: Mapping[str, Any]) -> RenderableType:
         *_section("Packages", packages),
         *_section("Plugins, by the module that triggers them", plugins or {"none": ""}),
     ]
-    if "thresholds" in found:
-        limits = {
-            name: f"{number(entry['value'])} {entry['unit']}: {entry['source']}"
-            for name, entry in found["thresholds"].items()
-        }
-        sections += _section("Thresholds", limits)
+    for family, limits in _by_family(found.get("thresholds", {})).items():
+        sections += _section(f"Thresholds: {family}", limits)
     return Group(*sections[:-1])
 
 
@@ -157,9 +153,24 @@ def _smallest_difference_ns() -> float:
 
 
 def _thresholds() -> dict[str, dict[str, Any]]:
-    from traintrace_analysis.thresholds import TABLE
+    from traintrace_analysis.thresholds import BY_FAMILY
 
     return {
-        name: {"value": entry.value, "unit": entry.unit, "source": entry.source}
-        for name, entry in TABLE.items()
+        name: {
+            "value": entry.value,
+            "unit": entry.unit,
+            "family": family,
+            "source": entry.source,
+        }
+        for family, limits in BY_FAMILY.items()
+        for name, entry in limits.items()
     }
+
+
+def _by_family(thresholds: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Give a line for each limit: value, unit and source, under the family that it belongs to."""
+    families: dict[str, dict[str, str]] = {}
+    for name, entry in thresholds.items():
+        line = f"{number(entry['value'])} {entry['unit']}: {entry['source']}"
+        families.setdefault(entry["family"], {})[name] = line
+    return families

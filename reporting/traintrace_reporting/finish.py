@@ -17,7 +17,7 @@ from traintrace.faults import FaultReporter
 
 JSON_NAME: Final = "final_summary.json"
 TEXT_NAME: Final = "final_summary.txt"
-READS_UP_TO: Final = (0, 1)  # there is no older version to read
+READS_UP_TO: Final = (0, 2)
 WINDOW_STEPS: Final = 10_000
 _VERSION: Final = re.compile(r"\d{1,9}\.\d{1,9}")
 
@@ -123,7 +123,14 @@ def _kept_summary(path: Path, run: Run | None) -> Summary | None:
         raise
     except RunReadError:
         return None
-    return summary if run is None or is_current(run, summary) else None
+    if run is None:
+        return summary
+    return summary if _is_newest(summary) and is_current(run, summary) else None
+
+
+def _is_newest(summary: Summary) -> bool:
+    """Tell whether a summary has all that this version would write; its run can be read again if not."""
+    return tuple(map(int, summary["schema_version"].split("."))) == READS_UP_TO
 
 
 def read_summary(path: Path) -> Summary:

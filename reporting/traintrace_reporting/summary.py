@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 
 from traintrace.facts import RankFacts, RunFacts, Setup
 from traintrace_analysis import Analysis
-from traintrace_analysis.model import Metric, MetricStatistics, Rate, WallLedger
+from traintrace_analysis.model import Rate
+from traintrace_reporting import sections
 from traintrace_reporting.flat import flatten
 from traintrace_reporting.tracer_cost import estimate_overhead
 
@@ -22,12 +23,9 @@ __all__ = ["SCHEMA_VERSION", "flatten", "summarise"]
 
 Json: TypeAlias = dict[str, Any]  # nested JSON; every leaf is a str, int, float, bool or None
 
-SCHEMA_VERSION: Final = "0.1"
+SCHEMA_VERSION: Final = "0.2"
 
 _NOT_YET: Final = (
-    "system",
-    "process",
-    "ranks",
     "communication",
     "efficiency",
     "convergence",
@@ -68,14 +66,19 @@ def summarise(
         "verdict": asdict(analysis.verdict),
         "families": {name: asdict(state) for name, state in analysis.families.items()},
         "findings": [{**asdict(found), "ranks": list(found.ranks)} for found in analysis.findings],
-        "wall": _wall(analysis.wall),
-        "step_time": _step_time(analysis),
+        "wall": sections.wall(analysis.wall),
+        "step_time": sections.step_time(analysis),
         "statistics": {
             "unit": "ms",
-            "metrics": {name: _statistics(one) for name, one in analysis.statistics.items()},
+            "metrics": {
+                name: sections.statistics(one) for name, one in analysis.statistics.items()
+            },
         },
         "series": {name: list(points) for name, points in asdict(analysis.series).items()},
-        "memory": _memory(analysis),
+        "memory": sections.memory(analysis.memory),
+        "system": sections.system(analysis.system),
+        "process": sections.process(analysis.process),
+        "ranks": sections.ranks(analysis.ranks),
         **dict.fromkeys(_NOT_YET),
         "guard": None,
         "overhead": overhead or estimate_overhead(chosen, analysis),
@@ -149,6 +152,7 @@ def _setup(setup: Setup) -> Json:
         "compiled": setup.compiled,
         "accumulation": setup.accumulation,
         "batch_size": setup.batch_size,
+        "batch_bytes": setup.batch_bytes,
         "loader": asdict(setup.loader),
         "cpu_count": setup.cpu_count,
         "omp_threads": setup.omp_threads,
@@ -187,88 +191,6 @@ def _fingerprint(facts: RunFacts, versions: Json, chosen: RankFacts | None) -> s
 
 def _rate(rate: Rate) -> Json:
     return {"step": rate.step, "round_trip": rate.round_trip}
-
-
-def _wall(wall: WallLedger | None) -> Json | None:
-    if wall is None:
-        return None
-    return {
-        "clock": "host",
-        "rank": wall.rank,
-        "attempt": wall.attempt,
-        "total_ns": wall.total_ns,
-        "accounts_ns": dict(wall.accounts_ns),
-        "groups_ns": dict(wall.groups_ns),
-        "by_rank": {str(rank): dict(accounts) for rank, accounts in wall.by_rank.items()},
-    }
-
-
-def _step_time(analysis: Analysis) -> Json:
-    window = analysis.window
-    steps = window.steps
-    return {
-        "unit": "ms",
-        "clock": window.clock,
-        "window": {
-            "start_step": int(steps[0]) if len(steps) else None,
-            "end_step": int(steps[-1]) if len(steps) else None,
-            "steps": len(steps),
-            "warmup_steps": window.warmup_steps,
-            "warmup_ms": analysis.warmup_ms,
-        },
-        "metrics": {name: _metric(metric) for name, metric in analysis.metrics.items()},
-    }
-
-
-def _metric(metric: Metric) -> Json:
-    return {
-        "clock": metric.clock,
-        "mean": metric.mean_ms,
-        "std": metric.std_ms,
-        "median": metric.median_ms,
-        "p95": metric.p95_ms,
-        "p99": metric.p99_ms,
-        "min": metric.min_ms,
-        "max": metric.max_ms,
-        "share": metric.share,
-        "by_rank": {str(rank): mean for rank, mean in metric.by_rank.items()},
-        "worst": metric.worst_ms,
-        "worst_rank": metric.worst_rank,
-        "representative_rank": metric.representative_rank,
-        "skew": metric.skew,
-        "host_mean": metric.host_mean_ms,
-        "device_mean": metric.device_mean_ms,
-        "n": metric.n,
-        "ranks_measured": metric.ranks_measured,
-    }
-
-
-def _statistics(one: MetricStatistics) -> Json:
-    return {
-        "rank": one.rank,
-        "log_mean": one.log_mean,
-        "log_sd": one.log_sd,
-        "tau": one.tau,
-        "n_effective": one.n_effective,
-        "block_steps": one.block_steps,
-        "block_means": list(one.block_means_ms),
-    }
-
-
-def _memory(analysis: Analysis) -> Json | None:
-    memory = analysis.memory
-    if memory is None:
-        return None
-    rss = {"max": memory.rss_max_bytes, "last": memory.rss_last_bytes}
-    return {
-        "rss_bytes": rss if memory.rss_max_bytes is not None else None,
-        "peak_allocated_bytes": _peak(memory.peak_allocated_max_bytes),
-        "peak_reserved_bytes": _peak(memory.peak_reserved_max_bytes),
-    }
-
-
-def _peak(most: int | None) -> Json | None:
-    return None if most is None else {"max": most}
 
 
 def _strict(value: object) -> object:

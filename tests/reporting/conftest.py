@@ -214,7 +214,7 @@ def _input_bound() -> Summary:
     accounts_ns = {name: round(value * 1e9) for name, value in _ACCOUNTS_S.items()}
     return copy.deepcopy(
         {
-            "schema_version": "0.1",
+            "schema_version": "0.2",
             "generated_at": "2026-03-02T14:05:12+00:00",
             "tool": {
                 "name": "traintrace",
@@ -252,6 +252,7 @@ def _input_bound() -> Summary:
                 "compiled": False,
                 "accumulation": 1,
                 "batch_size": 32,
+                "batch_bytes": 8192,
                 "loader": {
                     "workers": 0,
                     "prefetch_factor": None,
@@ -443,4 +444,8 @@ def _metric(
         "device_mean": None,
         "n": 880,
         "ranks_measured": 1,
+        "start": None,
+        "end": None,
+        "drift": None,
+        "tail": None,
     }

@@ -8,7 +8,8 @@ from importlib import metadata
 import pytest
 from click.testing import CliRunner
 
-from traintrace_analysis.thresholds import TABLE
+from traintrace_analysis.thresholds import BY_FAMILY, TABLE
+from traintrace_analysis.wording import number
 from traintrace_reporting import doctor
 from traintrace_reporting.cli import main
 
@@ -56,12 +57,39 @@ def test_the_page_and_the_json_tell_the_same() -> None:
 
 
 def test_thresholds_are_shown_only_when_asked_for() -> None:
-    name, entry = next(iter(TABLE.items()))
+    name = next(iter(TABLE))
     assert name not in CliRunner().invoke(main, ["doctor"]).stdout
+    assert "thresholds" not in json.loads(CliRunner().invoke(main, ["doctor", "--json"]).stdout)
     assert name in CliRunner().invoke(main, ["doctor", "--thresholds"]).stdout
+
+
+def test_every_threshold_is_told_with_value_unit_source_and_family() -> None:
     found = json.loads(CliRunner().invoke(main, ["doctor", "--thresholds", "--json"]).stdout)
     assert set(found["thresholds"]) == set(TABLE)
-    assert found["thresholds"][name]["value"] == entry.value
+    for family, limits in BY_FAMILY.items():
+        for name, entry in limits.items():
+            assert found["thresholds"][name] == {
+                "value": entry.value,
+                "unit": entry.unit,
+                "family": family,
+                "source": entry.source,
+            }
+
+
+def test_the_page_of_thresholds_has_a_section_for_each_family() -> None:
+    page = CliRunner().invoke(main, ["doctor", "--thresholds"], env={"COLUMNS": "400"}).stdout
+    words = " ".join(page.split())
+    for family, limits in BY_FAMILY.items():
+        begin = words.index(f"Thresholds: {family}") if limits else 0
+        for name, entry in limits.items():
+            line = f"{name} {number(entry.value)} {entry.unit}: {entry.source}"
+            assert " ".join(line.split()) in words[begin:], name
+
+
+def test_no_threshold_has_two_meanings() -> None:
+    names = [name for limits in BY_FAMILY.values() for name in limits]
+    assert len(set(names)) == len(names) == len(TABLE)
+    assert all(entry.source and entry.unit for entry in TABLE.values())
 
 
 def test_doctor_loads_no_framework() -> None:

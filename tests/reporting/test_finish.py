@@ -1,5 +1,6 @@
 """A run's end: both files whole, one warning at most, and the report printed whatever happens."""
 
+import copy
 import io
 import json
 import os
@@ -31,6 +32,17 @@ def analysed(monkeypatch: pytest.MonkeyPatch, input_bound: dict[str, Any]) -> li
 
     monkeypatch.setattr(finish, "summarise_run", summarise)
     return asked
+
+
+@pytest.fixture
+def older(input_bound: dict[str, Any]) -> Summary:
+    """The input-bound sample as version 0.1 wrote it."""
+    summary = Summary(copy.deepcopy(input_bound), schema_version="0.1")
+    del summary["setup"]["batch_bytes"]
+    for metric in summary["step_time"]["metrics"].values():
+        for name in ("start", "end", "drift", "tail"):
+            del metric[name]
+    return summary
 
 
 def test_a_finished_run_leaves_both_files_and_a_printed_report(
@@ -192,11 +204,31 @@ def test_a_run_whose_rank_files_are_gone_counts_nothing_instead_of_zero(
     assert "0 s" not in text
 
 
+def test_a_summary_of_an_older_version_is_read_by_its_own_schema(
+    tmp_path: Path, older: Summary
+) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(older), "utf-8")
+    summary = read_or_make(path)
+    assert summary["schema_version"] == "0.1"
+    assert "INPUT_BOUND" in render_text(summary)
+
+
+def test_a_summary_of_an_older_version_is_made_anew_where_its_run_is(
+    tmp_path: Path, older: Summary, new_manifest: NewManifest, analysed: list[Path]
+) -> None:
+    new_manifest(tmp_path)
+    for name in ("final_summary.json", "final_summary.txt"):
+        (tmp_path / name).write_text(json.dumps(older), "utf-8")
+    read_or_make(tmp_path)
+    assert analysed == [tmp_path]
+
+
 def test_a_summary_from_the_future_is_refused_and_kept(
     tmp_path: Path, analysed: list[Path]
 ) -> None:
     path = tmp_path / "final_summary.json"
-    path.write_text('{"schema_version": "0.2"}', "utf-8")
+    path.write_text('{"schema_version": "0.3"}', "utf-8")
     with pytest.raises(NewerSchemaError, match=re.escape(str(path))):
         read_or_make(tmp_path)
     assert analysed == []

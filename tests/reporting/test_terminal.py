@@ -264,7 +264,11 @@ JUNK = [None, True, -1, 3.5, float("nan"), 10**400, "", "text", [], [1], {}, {"a
 
 
 @given(st.data())
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_a_damaged_summary_is_drawn_as_far_as_it_goes(
     many_ranks: Summary, data: st.DataObject
 ) -> None:
