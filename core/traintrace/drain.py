@@ -21,7 +21,7 @@ from traintrace.logged import LoggedValues
 from traintrace.occurrences import MAX_WAITING
 from traintrace.retention import Retention
 from traintrace.rows import BookedStep, book_step
-from traintrace.samplers import ResidentSampler
+from traintrace.samplers import Sampler
 from traintrace.store import RankWriter
 from traintrace.totals import make_totals
 
@@ -52,11 +52,7 @@ class RankState(Protocol):
 
 
 class Drain:
-    """Turns published segments into stored rows, on a thread of its own.
-
-    Attributes:
-        cpu_s: CPU seconds this thread has used.
-    """
+    """Turns published segments into stored rows, on a thread of its own."""
 
     def __init__(
         self,
@@ -67,7 +63,7 @@ class Drain:
         anchor: HostAnchor,
         region_names: list[str],
         pending: PendingSteps | None,
-        resident: ResidentSampler | None,
+        sampler: Sampler,
         incidents: Incidents,
         interval_s: float = FLUSH_INTERVAL_S,
     ) -> None:
@@ -78,7 +74,7 @@ class Drain:
         self._anchor = anchor
         self._region_names = region_names
         self._pending = pending
-        self._resident = resident
+        self._sampler = sampler
         self._incidents = incidents
         self._interval_s = interval_s
         self._retention = Retention(writer)
@@ -88,14 +84,18 @@ class Drain:
         self._flush_lock = threading.Lock()
         self._stop = threading.Event()
         self._written_at = 0.0
-        self.cpu_s = 0.0
+        self._own_cpu_s = 0.0
         self._thread = threading.Thread(target=self._run, name="traintrace-drain", daemon=True)
 
+    @property
+    def cpu_s(self) -> float:
+        """Give the CPU seconds that this thread and the sampler's have used."""
+        return self._own_cpu_s + self._sampler.cpu_s
+
     def start(self) -> None:
-        """Start the thread, and the one that reads memory."""
+        """Start the thread, and the one that reads the machine; called on the training thread."""
         self._thread.start()
-        if self._resident is not None:
-            self._resident.start()
+        self._sampler.start(threading.get_native_id())
 
     def add_event(self, event: facts.Event) -> None:
         """Queue an event for the next flush; may be called from any thread."""
@@ -118,7 +118,7 @@ class Drain:
             if not self._stop.is_set():
                 with self._faults.guard("rows of the last half second"):
                     self.flush()
-                self.cpu_s = time.thread_time()
+                self._own_cpu_s = time.thread_time()
 
     def flush(self) -> None:
         """Book and write everything published so far."""
@@ -137,8 +137,7 @@ class Drain:
         self._handover.filling.set()
         if self._thread.is_alive():
             self._thread.join()
-        if self._resident is not None:
-            self._resident.close()
+        self._sampler.close()
 
     def close(self) -> None:
         """Stop the threads, take in the tail, write the last flush and close the file."""
@@ -177,8 +176,7 @@ class Drain:
                 self._incidents.look()
             for number, row in rows:
                 with self._faults.guard("the row of a step"):
-                    if self._resident is not None:
-                        row.capture.rss_bytes = self._resident.largest_until(row.end_ns)
+                    row.capture.rss_bytes = self._sampler.largest_resident_until(row.end_ns)
                     self._incidents.fill_in(number, row)
                     step = book_step(number, row, self._anchor.offset_ns, self._region_names)
                     booked.append(step)
@@ -216,6 +214,7 @@ class Drain:
             device_ns=device,
             meta=self._state.meta(self._handover.counts.largest_group),
             abandoned=totals.steps_abandoned if newly_abandoned else 0,
+            readings=self._sampler.take(),
         )
         self._abandoned = totals.steps_abandoned
         if self._writer.fault is not None:

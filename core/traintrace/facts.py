@@ -237,7 +237,7 @@ class TracerCost:
         in_situ_transition_ns: Price of one transition inside a real step as measured once on this machine by
             `traintrace doctor`; None if it was never measured here.
         setup_s: Seconds spent before the traced span. finish_s: seconds spent after it; None until then.
-        drain_s: CPU seconds of the drain thread.
+        drain_s: CPU seconds of the threads that write rows and read the machine.
     """
 
     hot_transition_ns: float

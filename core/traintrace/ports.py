@@ -39,6 +39,19 @@ class MemoryReader(Protocol):
 COMPILATION: Final = "compilation"
 
 
+@dataclass(frozen=True, slots=True)
+class UsedDevice:
+    """An accelerator that this process uses.
+
+    Attributes:
+        index: Its number in this process.
+        uuid: What the driver calls it, without "GPU-" before it; None if unknown.
+    """
+
+    index: int
+    uuid: str | None = None
+
+
 class Watch(Protocol):
     """Watches something beside training for one session; what it sees becomes events.
 
@@ -77,6 +90,8 @@ class Ports:
             this rank's own mark and a function that makes the run; calls that on one rank, and gives
             what it gave on all of them.
         watches: Watch what the framework's runtime does beside training.
+        used_devices: Gives the NVIDIA accelerators that this process uses by now; called on a thread of
+            the tracer, and initialises none.
         packages: Distributions whose versions belong into the run's environment.
     """
 
@@ -85,4 +100,5 @@ class Ports:
     read_scalar: Callable[[Any], object] | None = None
     agree_on_run: Agreement | None = None
     watches: tuple[Watch, ...] = ()
+    used_devices: Callable[[], Sequence[UsedDevice]] | None = None
     packages: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ They are taken at a fixed interval by a thread of the rank, never by the trainin
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ class ProcessReading:
         on_cpu_ns: Time since the reading before that the training thread ran on a CPU.
         involuntary_switches: Times since the reading before that the training thread lost its CPU.
         voluntary_switches: Times since the reading before that it gave its CPU up.
-        throttled_ns: Time since the reading before that the cgroup was held back by its CPU quota.
+        throttled_ns: Time since the reading before that the cgroups were held back by their CPU quota,
+            summed over CPUs; 0 where there is no quota.
     """
 
     at_ns: int
@@ -106,3 +108,6 @@ class DeviceReading:
     sm_clock_mhz: float | None = None
     sm_clock_max_mhz: float | None = None
     throttle_reasons: str | None = None
+
+
+Reading: TypeAlias = SystemReading | ProcessReading | DeviceReading

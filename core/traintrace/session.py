@@ -35,7 +35,7 @@ from traintrace.regions import RegionNames
 from traintrace.registry import REGISTRY
 from traintrace.runfolder import Run, rank_file, wait_for_ranks
 from traintrace.runstart import StartedRun, start_run
-from traintrace.samplers import ResidentSampler
+from traintrace.samplers import Sampler, Watched
 from traintrace.stepmemory import StepMemory
 from traintrace.steps import StepCapture
 from traintrace.timing import Timing
@@ -121,10 +121,16 @@ class Session:
             self._anchor,
             self._regions.names,
             self._timing.pending,
-            ResidentSampler(now) if options.step_memory else None,
+            self._make_sampler(),
             self._incidents,
         )
         self.setup_s = 0.0
+
+    def _make_sampler(self) -> Sampler:
+        watched = Watched(
+            self._identity.local_rank, self._ports.used_devices, self.options.step_memory
+        )
+        return Sampler(watched, self._now, self._anchor.offset_ns, self.faults, self.unmeasured)
 
     # -- the span --------------------------------------------------------------------------------
 

@@ -8,10 +8,10 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from traintrace import accounts, facts
-from traintrace.readings import DeviceReading, ProcessReading, SystemReading
+from traintrace.readings import Reading
 from traintrace.rows import BookedStep
 from traintrace.schema import (
     COUNTERS,
@@ -20,8 +20,6 @@ from traintrace.schema import (
     TABLES,
     reading_columns,
 )
-
-Reading: TypeAlias = SystemReading | ProcessReading | DeviceReading
 
 _LAST_CHECKPOINT_MS: Final = 500
 

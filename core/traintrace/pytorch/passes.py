@@ -15,6 +15,7 @@ from traintrace.accounts import INPUT_WAIT
 from traintrace.facts import EPOCH_FIRST, PARTIAL_GROUP, Setup
 from traintrace.journal import EXHAUSTED
 from traintrace.pytorch.loopstate import LOADER, NOTHING, LoopState, end_updated_step
+from traintrace.pytorch.setup import weigh_first_batch
 from traintrace.pytorch.sizes import SizeReader
 from traintrace.session import Session
 
@@ -153,7 +154,7 @@ class Pass:
             return batch  # a second loader beside the first: it goes into the same micro-batch
         group = capture.micro_batches = capture.micro_batches + 1
         if self._first:
-            self._begin_epoch()
+            self._begin_epoch(batch)
             capture.flags = capture.flags & ~PARTIAL_GROUP | EPOCH_FIRST
         capture.epoch = loop.epoch
         if self._flags:
@@ -171,7 +172,7 @@ class Pass:
             self._read_size(batch)
         return batch
 
-    def _begin_epoch(self) -> None:
+    def _begin_epoch(self, batch: Any) -> None:
         session, loop = self._session, self._loop
         self._first = False
         reason = session.unmeasured.pop("input_wait", None)
@@ -187,6 +188,7 @@ class Pass:
         loop.has_batch = loop.has_loader = True
         if self._setup is not None:
             session.setup = _with_loader_of(session.setup, self._setup)
+        weigh_first_batch(session, batch)
 
     def take_back(self) -> None:
         """Let the batches so far, the first one among them, have begun no epoch."""
@@ -198,7 +200,8 @@ class Pass:
         )
         if reason is not None:
             session.unmeasured["input_wait"] = reason
-        session.setup = _with_loader_of(session.setup, setup)
+        restored = _with_loader_of(session.setup, setup)
+        session.setup = replace(restored, batch_bytes=setup.batch_bytes)
         self._before = None
 
     def _read_size(self, batch: Any) -> None:

@@ -10,8 +10,10 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from traintrace import facts
 from traintrace.pytorch.forward import unwrap
+from traintrace.pytorch.sizes import batch_bytes
 from traintrace.pytorch.strategy import strategy_of
 from traintrace.samplers import cpu_count
+from traintrace.session import Session
 
 
 def describe_model(model: nn.Module | None) -> facts.Setup:
@@ -66,6 +68,13 @@ def describe_iterator(setup: facts.Setup, iterator: Any) -> facts.Setup:
         persistent=getattr(iterator, "_persistent_workers", None),
     )
     return replace(setup, loader=loader, batch_size=getattr(sampler, "batch_size", None))
+
+
+def weigh_first_batch(session: Session, batch: Any) -> None:
+    """Note the bytes of a training batch in the run's set-up, unless those of another are there."""
+    with session.faults.guard("the bytes of a batch"):
+        if session.setup.batch_bytes is None:
+            session.setup = replace(session.setup, batch_bytes=batch_bytes(batch))
 
 
 def known_length(batches: Any) -> int | None:

@@ -1,6 +1,6 @@
 """Read the true size of a batch from its shapes, without touching its values on a device."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -66,6 +66,26 @@ def batch_sizes(batch: Any) -> Sizes:
             tokens = int(mask.sum())
         return _samples(batch, 0), tokens, padded
     return _samples(batch, 0), None, None
+
+
+def batch_bytes(batch: Any) -> int | None:
+    """Give the bytes of all tensors in a batch, on whichever device; None if it holds none.
+
+    A tensor without plain storage (sparse, nested) makes it unknown.
+    """
+    try:
+        sizes = [tensor.nbytes for tensor in _tensors(batch, 0)]
+    except (RuntimeError, AttributeError):
+        return None
+    return sum(sizes) if sizes else None
+
+
+def _tensors(batch: Any, depth: int) -> Iterator[torch.Tensor]:
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif depth <= 3 and isinstance(batch, (Mapping, tuple, list)):
+        for item in batch.values() if isinstance(batch, Mapping) else batch:
+            yield from _tensors(item, depth + 1)
 
 
 def _samples(batch: Any, depth: int) -> int | None:

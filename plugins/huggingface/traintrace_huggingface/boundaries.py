@@ -21,6 +21,7 @@ from traintrace.accounts import (
     STARTUP,
 )
 from traintrace.journal import BASE, EXHAUSTED, OPEN, RETRACT
+from traintrace.pytorch.setup import weigh_first_batch
 from traintrace.pytorch.sizes import batch_sizes
 from traintrace.session import Session
 
@@ -66,6 +67,7 @@ class Boundaries:
         self._trainer = trainer
         self._flags = self._epoch_flags = 0
         self._sent_tokens: deque[int | None] = deque()
+        self._is_weighed = False
         journal = session.journal
         self._enter_input = journal.marker(INPUT_WAIT)
         self._leave_input = journal.marker(~INPUT_WAIT)
@@ -96,6 +98,7 @@ class Boundaries:
     def describe_steps(self, looks_ahead: bool) -> None:
         """Say whether the loader fetches one batch ahead, which every row then says."""
         self._flags = facts.LOOKAHEAD if looks_ahead else 0
+        self._is_weighed = False  # nothing is known of this attempt's batches
 
     @_guarded("where an epoch begins")
     def begin_epoch(self) -> None:
@@ -201,6 +204,9 @@ class Boundaries:
             self.is_open = True
         capture = self.session.capture
         capture.micro_batches += 1
+        if not self._is_weighed:
+            self._is_weighed = True
+            weigh_first_batch(self.session, inputs)
         samples, tokens, padded_tokens = batch_sizes(inputs)
         if self._sent_tokens:
             tokens = self._sent_tokens.popleft() if tokens is None else tokens

@@ -11,6 +11,7 @@ from traintrace.pytorch.agreement import agree_on_run, identity_of_process
 from traintrace.pytorch.events import device_clock
 from traintrace.pytorch.memory import memory_reader
 from traintrace.pytorch.scalars import read_scalar
+from traintrace.pytorch.useddevices import UsedDevices
 from traintrace.pytorch.watches import torch_watches
 from traintrace.runfolder import Run
 from traintrace.session import Session
@@ -36,6 +37,7 @@ def open_session(trainer: Any, options: TraceOptions, *, is_training: bool = Fal
             read_scalar=read_scalar,
             agree_on_run=agree_on_run,
             watches=torch_watches(),
+            used_devices=UsedDevices(),
             packages=("torch", "transformers", "accelerate", "numpy", "deepspeed", "peft"),
         ),
         on_finish=_report,

@@ -16,9 +16,11 @@ import transformers.trainer
 
 from traintrace.accounts import BATCH_PREP, CLIP, COMMUNICATION, EPOCH_BOUNDARY, H2D
 from traintrace.patching import replace_attribute
-from traintrace.pytorch.backward import mark_own_work, trace_backward
+from traintrace.pytorch.backward import trace_backward
+from traintrace.pytorch.collectives import trace_collectives
 from traintrace.pytorch.forward import trace_forward
 from traintrace.pytorch.optimizer import trace_foreign_optimizer, trace_optimizers
+from traintrace.pytorch.ownwork import mark_own_work
 from traintrace.pytorch.wrapping import reads_ahead
 from traintrace.session import Session
 from traintrace_huggingface import wrappers
@@ -57,7 +59,7 @@ class Seams:
         in_backward = updates_in_backward(trainer)
         hooks = [trace_optimizers(session, charge=self._phases and not in_backward)]
         if self._phases:
-            hooks.append(trace_backward(self._journal))
+            hooks += [trace_backward(self._journal), trace_collectives(session)]
         for installed in hooks:
             for undo in installed:
                 session.undo.callback(undo)

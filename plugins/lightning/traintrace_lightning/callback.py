@@ -29,6 +29,7 @@ from traintrace.accounts import (
 )
 from traintrace.faults import FaultReporter
 from traintrace.options import LevelOption, TraceOptions
+from traintrace.pytorch.setup import weigh_first_batch
 from traintrace.registry import ALREADY_TRACED, REGISTRY
 from traintrace.session import EndStatus, Session, status_of
 from traintrace_lightning import conditions, namespaces
@@ -204,6 +205,8 @@ class TraceCallback(namespaces.CallbackBase):
             return
         try:
             fit.count_batch(batch)
+            if fit.session.setup.batch_bytes is None and not fit.session.steps:
+                weigh_first_batch(fit.session, batch)
         except Exception as error:  # noqa: BLE001 - reported, with what is lost
             fit.session.faults.fault(error, "the size of a batch")
 

@@ -16,6 +16,7 @@ from traintrace.pytorch.events import device_clock
 from traintrace.pytorch.memory import AllocatorMemory
 from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.setup import describe_loader, describe_model
+from traintrace.pytorch.useddevices import UsedDevices
 from traintrace.pytorch.watches import torch_watches
 from traintrace.runfolder import Run
 from traintrace.runstart import TOOL_VERSION
@@ -46,6 +47,7 @@ def open_session(trainer: Any, options: TraceOptions) -> Session:
             read_scalar=read_scalar,
             agree_on_run=agree_on_run,
             watches=torch_watches(),
+            used_devices=UsedDevices(),
             packages=("torch", "numpy", "lightning", "pytorch-lightning"),
         ),
         on_finish=_report,

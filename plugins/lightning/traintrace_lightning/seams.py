@@ -12,8 +12,10 @@ import torch
 from traintrace.accounts import OPTIMIZER
 from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
-from traintrace.pytorch.backward import mark_own_work, trace_backward
+from traintrace.pytorch.backward import trace_backward
+from traintrace.pytorch.collectives import trace_collectives
 from traintrace.pytorch.optimizer import trace_optimizers
+from traintrace.pytorch.ownwork import mark_own_work
 from traintrace.session import Session
 from traintrace_lightning.fit import TracedFit
 from traintrace_lightning.parts import TracedParts
@@ -95,6 +97,7 @@ def install_on_training(fit: TracedFit) -> None:
     | a part of the module           | forward; see `parts`                                 |
     | loss.backward(), autograd.grad | backward (gradient_sync after this rank's own work)  |
     | optimizer.step()               | optimizer, without its closure                       |
+    | torch.distributed.all_reduce() | communication, as with `log(sync_dist=True)`         |
 
     Backward is seen at `torch.autograd.backward` and not between Lightning's own hooks: every
     strategy's and every user's backward ends there, under manual optimization too, and no hook's
@@ -105,8 +108,10 @@ def install_on_training(fit: TracedFit) -> None:
     installed = [trace_optimizers(session, charge=phases)]
     if phases:
         module = fit.trainer.lightning_module
-        installed += [trace_backward(session.journal), mark_own_work(session.journal, module)]
-        installed += [_guard_updates(session, fit.trainer.strategy)]
+        strategy = fit.trainer.strategy
+        wrapped = module if strategy.model is None else strategy.model
+        installed += [trace_backward(session.journal), mark_own_work(session.journal, wrapped)]
+        installed += [_guard_updates(session, strategy), trace_collectives(session)]
         if not fit.forward_is_training_step:
             fit.parts = TracedParts(session, module)
             fit.parts.install()

@@ -8,16 +8,19 @@ from torch import nn
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
 from traintrace.pytorch.agreement import agree_on_run, identity_of_process
-from traintrace.pytorch.backward import mark_own_work, trace_backward
+from traintrace.pytorch.backward import trace_backward
+from traintrace.pytorch.collectives import trace_collectives
 from traintrace.pytorch.events import device_clock
 from traintrace.pytorch.forward import trace_forward
 from traintrace.pytorch.loaders import trace_loaders
 from traintrace.pytorch.loopstate import LoopState
 from traintrace.pytorch.memory import memory_reader
 from traintrace.pytorch.optimizer import trace_foreign_optimizer, trace_optimizers
+from traintrace.pytorch.ownwork import mark_own_work
 from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.setup import describe_model
 from traintrace.pytorch.transfers import trace_transfers
+from traintrace.pytorch.useddevices import UsedDevices
 from traintrace.pytorch.watches import torch_watches
 from traintrace.runfolder import Run
 from traintrace.runstart import TOOL_VERSION
@@ -39,6 +42,7 @@ def open_session(
             read_scalar=read_scalar,
             agree_on_run=agree_on_run,
             watches=torch_watches(),
+            used_devices=UsedDevices(),
             packages=("torch", "numpy", "accelerate", "deepspeed"),
         ),
         on_finish=_report,
@@ -66,6 +70,7 @@ def _install(session: Session, model: nn.Module | None, optimizer: Any, loop: Lo
     | optimizer.step()                    | optimizer, and an update was attempted   |
     | scaler.step(optimizer)              | an update was attempted, maybe skipped   |
     | tensor.to(device), tensor.cuda()    | h2d                                      |
+    | torch.distributed.all_reduce(...)   | communication                            |
     """
     if model is None and optimizer is None:
         # Nothing to follow: the user marks phases and steps, and names the loader.
@@ -83,8 +88,8 @@ def _install(session: Session, model: nn.Module | None, optimizer: Any, loop: Lo
             session.unmeasured[name] = 'the trace level is "step"'
     else:
         hooks += [trace_foreign_optimizer(session, optimizer), trace_backward(session.journal)]
-        hooks += _forward_hooks(session, model)
-        hooks += _transfer_hooks(session)
+        hooks += _forward_hooks(session, model, optimizer)
+        hooks += [*_transfer_hooks(session), trace_collectives(session)]
     _keep(session, hooks)
 
 
@@ -100,7 +105,7 @@ def _keep(session: Session, hooks: list[Any]) -> None:
             session.undo.callback(undo)
 
 
-def _forward_hooks(session: Session, model: nn.Module | None) -> list[Any]:
+def _forward_hooks(session: Session, model: nn.Module | None, optimizer: Any = None) -> list[Any]:
     if model is None:
         session.unmeasured["forward"] = "no model was given to trace(model)"
         return []
@@ -109,7 +114,7 @@ def _forward_hooks(session: Session, model: nn.Module | None) -> list[Any]:
         return []
     return [
         trace_forward(session.journal, [model], session=session),
-        mark_own_work(session.journal, model),
+        mark_own_work(session.journal, model, optimizer),
     ]
 
 

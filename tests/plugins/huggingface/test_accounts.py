@@ -224,6 +224,7 @@ def test_workers_start_in_the_epoch_boundary(recipe: Recipe) -> None:
     rank = read(callback)
     assert rank.totals.calls["epoch_boundary"] >= 2
     assert rank.setup.loader.workers == 1
+    assert rank.setup.batch_bytes == 2 * (4 + 1) * 4
     assert rank.columns["epoch"] == [0, 0, 1, 1]
 
 

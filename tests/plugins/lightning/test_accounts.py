@@ -245,4 +245,5 @@ def test_the_configuration_is_described(lab: Any) -> None:
     )
     assert (setup.accumulation, setup.batch_size, setup.loader.workers) == (2, 2, 0)
     assert setup.parameter_count == 5
+    assert setup.batch_bytes == 2 * 4 * 4
     assert run.steps["samples"] == [4]

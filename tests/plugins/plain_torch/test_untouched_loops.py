@@ -39,6 +39,7 @@ def test_an_untouched_loop_has_its_steps_epochs_and_waits(untouched: Untouched) 
     assert sum(ns or 0 for ns in columns["input_wait_ns"]) >= data.slept_ns - 10_000
     assert "input_wait" not in rank.unmeasured
     assert (rank.setup.batch_size, rank.setup.loader.workers) == (2, 0)
+    assert rank.setup.batch_bytes == 2 * 4 * 4
     assert rank.totals.account_ns["epoch_boundary"] > 0
 
 

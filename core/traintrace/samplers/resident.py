@@ -1,15 +1,13 @@
-"""Readings of the machine; the only module that asks psutil."""
+"""Resident memory of this process, often enough to tell steps apart."""
 
 import os
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 import psutil
 
-_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-
+from traintrace.samplers.procfs import PAGE_BYTES
 
 # An hour of readings that no step takes, e.g. during a long evaluation; older ones are forgotten.
 _MAX_SAMPLES: Final = 72_000
@@ -31,7 +29,7 @@ class ResidentMemory:
         """Give resident bytes now; None if the reading fails."""
         try:
             if self._file is not None:
-                return int(os.pread(self._file, 64, 0).split(b" ", 2)[1]) * _PAGE_BYTES
+                return int(os.pread(self._file, 64, 0).split(b" ", 2)[1]) * PAGE_BYTES
             return int(self._process.memory_info().rss)
         except (OSError, IndexError, ValueError, psutil.Error):
             return None
@@ -43,33 +41,19 @@ class ResidentMemory:
             self._file = None
 
 
-class ResidentSampler:
-    """Reads resident memory at a fixed interval, on a thread of its own: training waits for no file."""
+class ResidentSamples:
+    """Resident memory over time, until the steps take it."""
 
-    def __init__(self, now: Callable[[], int], interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
-        self._interval_s = interval_s
         self._memory = ResidentMemory()
         self._samples: deque[tuple[int, int]] = deque(maxlen=_MAX_SAMPLES)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="traintrace-memory", daemon=True)
 
-    def start(self) -> None:
-        """Start reading."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop reading."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        self._memory.close()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._interval_s):
-            value = self._memory.read_bytes()
-            if value is not None:
-                self._samples.append((self._now(), value))
+    def add(self) -> None:
+        """Take one reading."""
+        value = self._memory.read_bytes()
+        if value is not None:
+            self._samples.append((self._now(), value))
 
     def largest_until(self, moment: int) -> int | None:
         """Take all readings up to `moment` [ns, monotonic] and give the largest; None if there is none.
@@ -81,10 +65,6 @@ class ResidentSampler:
             largest = max(largest or 0, self._samples.popleft()[1])
         return largest
 
-
-def cpu_count() -> int | None:
-    """Give the number of CPUs this process may use; None if unknown."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return psutil.cpu_count()
+    def close(self) -> None:
+        """Close the file that is kept open."""
+        self._memory.close()
