@@ -55,9 +55,13 @@ def _state(family: Family, context: Context, findings: Sequence[Finding]) -> Fam
         return FamilyState("insufficient", f"The evidence for {listed(unsure)} is too weak.", None)
     seen = [rule.topic for rule in family.rules if applicable(rule, context)]
     reason = f"No cause found in {listed(seen)}"
-    small = [finding.kind for finding in findings if finding.kind != "COMPUTE_BOUND"]
+    notes = [finding for finding in findings if finding.kind != "COMPUTE_BOUND"]
+    small = [finding.kind for finding in notes if finding.cost_s > 0.0]
+    observed = [finding.kind for finding in notes if not finding.cost_s > 0.0]
     if small:
         reason += f"; {listed(small)} is over its share but costs too little to matter"
+    if observed:
+        reason += f"; observed: {listed(observed)}"
     if missing:
         whys = list(dict.fromkeys(missing.values()))
         reason += f"; not measured: {listed(whys)}"
