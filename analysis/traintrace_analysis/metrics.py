@@ -2,14 +2,16 @@
 
 import numpy as np
 
-from traintrace_analysis.model import Metric, MetricStatistics
+from traintrace_analysis.drift import line_ends
+from traintrace_analysis.model import Metric, MetricStatistics, Tail
+from traintrace_analysis.spikes import find_spikes
 from traintrace_analysis.statistics import (
     autocorrelation_time,
     block_means,
     comparison_block,
     winsorise,
 )
-from traintrace_analysis.step_window import Floats, StepWindow
+from traintrace_analysis.step_window import Floats, Ints, StepWindow
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.window import METRICS
 
@@ -29,8 +31,9 @@ def representative(means: Floats, ranks: tuple[int, ...]) -> int | None:
     rows = np.flatnonzero(~np.isnan(means))
     if not len(rows):
         return None
-    middle = float(np.median(means[rows]))
-    return int(min(rows, key=lambda row: (abs(means[row] - middle), means[row], ranks[row])))
+    # The lower of two middle values by its place: their distances to the median differ by rounding.
+    middle = np.sort(means[rows])[(len(rows) - 1) // 2]
+    return int(min(rows[means[rows] == middle], key=lambda row: ranks[row]))
 
 
 def rank_means(matrix: Floats | None, rows: int) -> Floats:
@@ -92,7 +95,9 @@ def _metric(window: StepWindow, name: str) -> Metric:
     clock = window.clock_of(name)
     if chosen is None or matrix is None:
         return Metric(name=name, clock=clock, by_rank=by_rank)
-    values = matrix[chosen][~np.isnan(matrix[chosen])] / _NS_PER_MS
+    there = ~np.isnan(matrix[chosen])
+    values = matrix[chosen][there] / _NS_PER_MS
+    start, end = line_ends(values) or (None, None)
     median, p95, p99 = (float(value) for value in np.quantile(values, [0.5, 0.95, 0.99]))
     worst = int(np.nanargmax(means))
     middle = float(np.nanmedian(means))
@@ -118,6 +123,21 @@ def _metric(window: StepWindow, name: str) -> Metric:
         device_mean_ms=_clock_mean(window, window.device.get(name), chosen),
         n=len(values),
         ranks_measured=measured,
+        start_ms=start,
+        end_ms=end,
+        tail=_tail(values, window.steps[window.warmup_steps :][there]),
+    )
+
+
+def _tail(values: Floats, steps: Ints) -> Tail | None:
+    if not len(values) or not (values > 0.0).all():
+        return None
+    spikes = find_spikes(values, steps)
+    return Tail(
+        count=len(spikes.places),
+        excess_share=float(spikes.excess.sum() / values.sum()),
+        spacing_steps=spikes.spacing,
+        regular_share=spikes.regular,
     )
 
 

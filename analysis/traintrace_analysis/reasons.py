@@ -7,7 +7,7 @@ from traintrace.facts import RankFacts
 from traintrace_analysis.step_window import Floats
 
 _DEFAULT = {
-    "h2d": "no transfers were seen",
+    "h2d": "not_observed: no transfers were seen",
     "gradient_sync": "its start was not marked; the backward account may include waiting",
     "forward": "no call of the traced model was seen",
     "backward": "no backward pass was seen",

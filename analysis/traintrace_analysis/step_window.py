@@ -27,6 +27,8 @@ class StepWindow:
         expected_ranks: Every rank of the job, whether or not it recorded anything.
         ranks: The participating ranks, those with at least one row; the order of all matrix rows.
         facts: What each of `ranks` recorded, in that order.
+        strategy: How the ranks share the model, as in `facts.Setup`; None if a rank does not say or
+            two say different things.
         steps: Common step ids, ascending.
         warmup_steps: Leading steps of the window that belong to the warm-up.
         clock: The one clock that the selected phases are on.
@@ -48,6 +50,7 @@ class StepWindow:
     expected_ranks: tuple[int, ...]
     ranks: tuple[int, ...]
     facts: tuple[RankFacts, ...]
+    strategy: str | None
     steps: Ints
     warmup_steps: int
     clock: Clock

@@ -68,6 +68,7 @@ def build_window(facts: RunFacts, window_steps: int) -> StepWindow:
         ),
         ranks=tuple(rank.rank for rank in ranks),
         facts=ranks,
+        strategy=_strategy(ranks),
         steps=steps,
         warmup_steps=warmup,
         clock=clock,
@@ -105,6 +106,12 @@ def _participants(facts: RunFacts) -> tuple[int, tuple[RankFacts, ...]]:
     attempt = max((rank.attempt for rank in pool), default=0)
     ranks = sorted((r for r in with_rows if r.attempt == attempt), key=lambda r: r.rank)
     return attempt, tuple(ranks)
+
+
+def _strategy(ranks: tuple[RankFacts, ...]) -> str | None:
+    """Give the strategy that every rank names; None if one names none or two differ."""
+    named = {rank.setup.strategy for rank in ranks}
+    return named.pop() if len(named) == 1 else None
 
 
 def _is_accelerator(rank: RankFacts) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from traintrace_analysis.context import Context, weigh_cause
+from traintrace_analysis.ranks import is_sharded
 
 
 def quiet_confidence(context: Context) -> float:
@@ -33,6 +34,18 @@ def exposed_share(context: Context) -> float:
         return 1.0
     busy = compute + (context.metrics["h2d"].device_mean_ms or 0.0)
     return min(1.0, max(0.0, step - busy) / wait)
+
+
+def shares_a_model(context: Context) -> bool:
+    """Tell whether forward and backward may hold communication: a sharded model on several ranks."""
+    return len(context.window.expected_ranks) > 1 and is_sharded(context.window)
+
+
+def backward_may_wait(context: Context) -> bool:
+    """Tell whether the backward account may hold waiting for other ranks, which was not marked."""
+    window = context.window
+    several = len(window.expected_ranks) > 1
+    return several and (is_sharded(window) or "gradient_sync" not in window.host)
 
 
 def sync_caution(context: Context) -> str:

@@ -5,6 +5,7 @@ from typing import Final
 
 from traintrace_analysis.thresholds import (
     between_steps,
+    input_supply,
     judging,
     memory,
     process,
@@ -15,17 +16,22 @@ from traintrace_analysis.thresholds import (
 )
 from traintrace_analysis.thresholds.threshold import Threshold
 
-__all__ = ["TABLE", "Threshold", "limit"]
+__all__ = ["BY_FAMILY", "TABLE", "Threshold", "limit"]
+
+BY_FAMILY: Final[Mapping[str, Mapping[str, Threshold]]] = {
+    "judging": judging.LIMITS,
+    "warmup": warmup.LIMITS,
+    "step_time": {**step_time.LIMITS, **input_supply.LIMITS},
+    "between_steps": between_steps.LIMITS,
+    "ranks": ranks.LIMITS,
+    "memory": memory.LIMITS,
+    "system": system.LIMITS,
+    "process": process.LIMITS,
+}
+"""The limits of each family of findings; "judging" and "warmup" hold for all of them."""
 
 TABLE: Final[Mapping[str, Threshold]] = {
-    **judging.LIMITS,
-    **warmup.LIMITS,
-    **step_time.LIMITS,
-    **between_steps.LIMITS,
-    **ranks.LIMITS,
-    **memory.LIMITS,
-    **system.LIMITS,
-    **process.LIMITS,
+    name: entry for limits in BY_FAMILY.values() for name, entry in limits.items()
 }
 
 

@@ -10,7 +10,8 @@ class Threshold:
 
     Attributes:
         value: The limit, in `unit`.
-        unit: "share" (0 to 1), "steps", "ms", "s", "ratio" or "log".
+        unit: Of `value`: "share" (0 to 1), "ratio", "log" (natural), "count", "steps", "readings", "ms", "s",
+            "bytes", "degC", ... as doctor prints it.
         source: Where the number comes from, or why it is what it is.
     """
 

@@ -5,10 +5,15 @@ from typing import Final
 from traintrace_analysis.context import Context
 from traintrace_analysis.rules.rule import Family
 from traintrace_analysis.rules.step_time import (
+    backward_heavy,
     compute_bound,
+    drift,
     h2d_bound,
     input_bound,
+    jitter,
+    optimizer_heavy,
     residual_heavy,
+    warmup_cost,
 )
 from traintrace_analysis.sufficiency import missing_phases, missing_reason
 
@@ -21,6 +26,16 @@ def _doubt(context: Context) -> str:
 
 FAMILY: Final = Family(
     "step_time",
-    rules=(input_bound.RULE, h2d_bound.RULE, residual_heavy.RULE, compute_bound.RULE),
+    rules=(
+        input_bound.RULE,
+        h2d_bound.RULE,
+        compute_bound.RULE,
+        residual_heavy.RULE,
+        optimizer_heavy.RULE,
+        backward_heavy.RULE,
+        jitter.RULE,
+        drift.RULE,
+        warmup_cost.RULE,
+    ),
     doubt=_doubt,
 )

@@ -8,6 +8,8 @@ from traintrace_analysis.replay import replay
 from traintrace_analysis.rules.actions import transfer_action
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.shares import needs, sync_caution
+from traintrace_analysis.rules.step_time.apart import NAMED_APART, apart_from_moments
+from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import milliseconds, percent
 
 
@@ -16,11 +18,16 @@ def h2d_bound(context: Context) -> list[Finding]:
     window = context.window
     moved = window.steady("h2d")
     weight = None if moved is None else weigh_cause(window, moved, "h2d")
-    if moved is None or weight is None:
+    if moved is None or weight is None or weight.share < limit("h2d_share_warning"):
+        return []
+    steady = apart_from_moments(context, moved)
+    apart = steady is not moved
+    weight = weigh_cause(window, steady, "h2d")
+    if weight is None:
         return []
     confidence = weight.confidence * context.sync_trust
     cost_s, basis = step_cost(context, ("h2d",), weight.cause_ms)
-    if window.clock == "device":
+    if window.clock == "device" or apart:
         cost_s, basis = scaled_cost(context, weight.cause_ms), "window"
     severity = grade(weight, "h2d", confidence, cost_s)
     if severity is None:
@@ -40,12 +47,12 @@ def h2d_bound(context: Context) -> list[Finding]:
             },
             cost_s=cost_s,
             cost_basis=basis,
-            gain=replay(window, moved, clock=window.clock, upper_bound=context.blind),
+            gain=replay(window, steady, clock=window.clock, upper_bound=context.blind),
             headline=f"Moving batches to the device takes {percent(weight.share)} of step time.",
             why=(
                 f"Transfers take {milliseconds(weight.cause_ms)} of "
                 f"{milliseconds(weight.step_ms)}{weight.range_text()}."
-                f"{weight.spread_text()}{sync_caution(context)}"
+                f"{weight.spread_text()}{sync_caution(context)}{NAMED_APART if apart else ''}"
             ),
             action=transfer_action(context.rank.setup),
         )

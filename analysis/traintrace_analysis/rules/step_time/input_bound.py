@@ -1,9 +1,11 @@
 """Steps that wait for their batches."""
 
+import math
 from typing import Final
 
 import numpy as np
 
+from traintrace.facts import LOOKAHEAD
 from traintrace_analysis.context import (
     NS_PER_MS,
     NS_PER_S,
@@ -15,9 +17,10 @@ from traintrace_analysis.context import (
 from traintrace_analysis.epochs import first_fetch_cost
 from traintrace_analysis.findings import Clock, Finding
 from traintrace_analysis.replay import replay
-from traintrace_analysis.rules.actions import input_action
+from traintrace_analysis.rules.advice import Supply, advise, measure_supply
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.shares import exposed_share, needs
+from traintrace_analysis.statistics import block_means
 from traintrace_analysis.step_window import Floats
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import count, milliseconds, percent, seconds
@@ -67,6 +70,12 @@ def input_bound(context: Context) -> list[Finding]:
             f" What the first fetches of {count(starts, 'epoch')} wait longer, {seconds(excess_s)}, "
             "is counted as starting epochs."
         )
+    supply = measure_supply(context, weight.cause_ms, weight.step_ms)
+    bursty = _burst_ms(wait[weight.row], supply) if weight.bursty else None
+    feeding = advise(context.rank.setup, supply, burst_ms=bursty)
+    why += f" {feeding.why}" if feeding.why else ""
+    why += _reading_ahead(context, bursty)
+    removable = 1.0 - feeding.left_ms / weight.cause_ms
     return [
         Finding(
             id="input-bound",
@@ -80,35 +89,84 @@ def input_bound(context: Context) -> list[Finding]:
                 "input_wait_ms": context.metrics["input_wait"].mean_ms,
                 "exposed_share_of_wait": exposed,
                 "warmup_s": context.warmup_s("input_wait"),
-                "loader_workers_count": context.rank.setup.loader.workers,
+                "limited_by": feeding.limited_by,
+                "workers_needed_count": feeding.workers,
+                "wait_left_ms": feeding.left_ms,
+                **_loader_evidence(context, supply),
             },
             cost_s=cost_s,
             cost_basis=basis,
             gain=replay(
-                window, wait, floor_ns=_loader_floor_ns(context), clock=clock, upper_bound=blind
+                window,
+                np.maximum(wait * removable - _loader_floor_ns(supply), 0.0),
+                floor_ns=(feeding.left_at_most_ms - feeding.left_ms) * NS_PER_MS,
+                clock=clock,
+                upper_bound=blind or feeding.is_upper_bound,
             ),
             headline=f"Training waits for data: {percent(weight.share)} of step time.",
             why=why,
-            action=input_action(
-                context.rank.setup,
-                weight.cause_ms,
-                weight.step_ms,
-                burst_ms=_burst_ms(wait[weight.row]) if weight.bursty else None,
-            ),
+            action=feeding.action,
         )
     ]
 
 
-def _loader_floor_ns(context: Context) -> float:
-    """Give what fetching a step's batches costs at the least, whatever the loader is set to."""
-    totals, workers = context.rank.totals, context.rank.setup.loader.workers
-    floor_ms = limit("loader_floor_workers" if workers else "loader_floor")
-    return floor_ms * NS_PER_MS * totals.micro_batches / max(1, totals.steps)
+def _loader_floor_ns(supply: Supply) -> float:
+    """Give what fetching a step's batches costs whatever the loader is set to."""
+    # The advice to a loader without workers is to have some, so theirs is the price that stays.
+    read = supply.workers is not None
+    return (limit("loader_floor_workers" if read else "loader_floor") * NS_PER_MS) * supply.batches
 
 
-def _burst_ms(wait_ns: Floats) -> float:
-    """Give the length of wait that nine tenths of the waiting do not exceed."""
-    longest_first = np.sort(np.nan_to_num(wait_ns))[::-1]
+def _loader_evidence(context: Context, supply: Supply) -> dict[str, float | int | str | None]:
+    """Give the loader's configuration, and what it delivered with it."""
+    setup, loader = context.rank.setup, context.rank.setup.loader
+    return {
+        "loader_workers_count": loader.workers,
+        "loader_prefetch_factor": loader.prefetch_factor,
+        "loader_pin_memory": _switch(loader.pin_memory),
+        "loader_persistent_workers": _switch(loader.persistent),
+        "batch_size": setup.batch_size,
+        "batch_bytes": setup.batch_bytes,
+        "batches_per_step": supply.batches,
+        "batch_make_ms": supply.make_ms,
+        "batch_make_cpu_ms": supply.make_cpu_ms,
+        "delivered_bytes_per_s": supply.bytes_per_s,
+        "cores_allowed": supply.cores,
+        "cores_in_use": supply.cores_in_use,
+        "node_busy_share": supply.node_busy,
+        "disk_read_bytes_per_s": supply.disk_bytes_per_s,
+        "network_received_bytes_per_s": supply.network_bytes_per_s,
+    }
+
+
+def _switch(value: bool | None) -> str | None:
+    return None if value is None else "on" if value else "off"
+
+
+def _reading_ahead(context: Context, bursty: float | None) -> str:
+    """Say where a slow sample is felt if the loader fetches one batch early; nothing else."""
+    window = context.window
+    flags = window.flags[context.row, window.warmup_steps :]
+    if bursty is None or 2 * np.count_nonzero(flags & LOOKAHEAD) < flags.size:
+        return ""
+    return (
+        " The loader fetches one batch ahead: a long wait is for the batch after the one that its step "
+        "was given."
+    )
+
+
+def _burst_ms(wait_ns: Floats, supply: Supply) -> float | None:
+    """Give the length of wait that nine tenths of the waiting do not exceed, if a few batches are slow.
+
+    Workers that are too slow deliver in step with each other, so that one step waits long and the
+    next ones, as many as there are workers, do not: over so many steps such a wait is even.
+    """
+    waits = np.nan_to_num(wait_ns)
+    together = max(1, math.ceil((supply.workers or 1) / supply.batches))
+    blocks = block_means(waits, together)
+    if len(blocks) and np.median(blocks) >= limit("bursty_wait") * blocks.mean():
+        return None
+    longest_first = np.sort(waits)[::-1]
     within = np.cumsum(longest_first) > 0.1 * longest_first.sum()
     return float(longest_first[int(np.argmax(within))]) / NS_PER_MS
 
@@ -137,6 +195,14 @@ RULE: Final = Rule(
                 "loader_floor",
                 "loader_floor_workers",
                 "bursty_wait",
+                "handover_rate",
+                "handover_fixed",
+                "handover_share",
+                "handover_total_rate",
+                "worker_headroom",
+                "cpu_bound_worker",
+                "cores_to_be_had",
+                "cores_in_use",
                 "host_clock_input_trust",
             ),
         ),

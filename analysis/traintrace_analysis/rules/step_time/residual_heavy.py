@@ -17,6 +17,7 @@ from traintrace_analysis.replay import replay
 from traintrace_analysis.rules.actions import residual_action
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.shares import needs, sync_caution
+from traintrace_analysis.rules.step_time.apart import NAMED_APART, apart_from_moments
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import milliseconds, percent
 
@@ -26,11 +27,16 @@ def residual_heavy(context: Context) -> list[Finding]:
     window = context.window
     rest = window.steady("residual")
     weight = None if rest is None else weigh_cause(window, rest, "residual")
-    if rest is None or weight is None:
+    if rest is None or weight is None or weight.share < limit("residual_share_warning"):
+        return []
+    steady = apart_from_moments(context, rest)
+    apart = steady is not rest
+    weight = weigh_cause(window, steady, "residual")
+    if weight is None:
         return []
     confidence = weight.confidence * context.sync_trust
     cost_s, basis = step_cost(context, GROUPS["residual"], weight.cause_ms)
-    if window.clock == "device":
+    if window.clock == "device" or apart:
         cost_s, basis = scaled_cost(context, weight.cause_ms), "window"
     severity = grade(weight, "residual", confidence, cost_s)
     if severity == "info" and confidence >= limit("confidence_to_name"):
@@ -56,7 +62,7 @@ def residual_heavy(context: Context) -> list[Finding]:
             },
             cost_s=cost_s,
             cost_basis=basis,
-            gain=replay(window, rest, clock="host", upper_bound=True),  # some of it always stays
+            gain=replay(window, steady, clock="host", upper_bound=True),  # some of it always stays
             headline=(
                 f"{percent(weight.share)} of step time is neither data nor compute; "
                 f"the largest part is {largest}."
@@ -64,7 +70,7 @@ def residual_heavy(context: Context) -> list[Finding]:
             why=(
                 f"{milliseconds(weight.cause_ms)} of {milliseconds(weight.step_ms)}"
                 f"{weight.range_text()}; {largest} takes {milliseconds(parts.get(largest, 0.0))} on the "
-                f"host clock.{weight.spread_text()}{sync_caution(context)}"
+                f"host clock.{weight.spread_text()}{sync_caution(context)}{NAMED_APART if apart else ''}"
                 f"{_floor_note(weight, cost_s)}"
             ),
             action=residual_action(largest, _largest_region(context)),
