@@ -7,14 +7,14 @@ from typing import Final
 import numpy as np
 
 from traintrace.accounts import STEP_ACCOUNT_NAMES
-from traintrace.facts import RankFacts
+from traintrace.facts import RankFacts, Totals
 from traintrace_analysis.context import Context
 from traintrace_analysis.findings import Finding
 from traintrace_analysis.step_window import StepWindow
 from traintrace_analysis.wording import count, listed, milliseconds, percent, seconds
 
-# Accounts between steps that come back as long as a run lasts, and that no rule judges yet.
-RECURRING: Final = ("gap", "logging", "aborted", "prediction")
+# What lies between steps, comes back as long as a run lasts, and is judged by no rule.
+RECURRING: Final = ("aborted", "prediction", "waits between steps")
 # What a run pays once: a longer run has the same seconds of it.
 ONCE: Final = ("startup", "warmup", "resume_skip", "tuning", "shutdown")
 
@@ -24,10 +24,9 @@ _TOLD: Final = {
     "resume_skip": "skipping data after a resume",
     "tuning": "tuning (batch-size and learning-rate finders)",
     "shutdown": "shutdown, after the last step",
-    "gap": "gap: between steps, in code without a mark",
-    "logging": "logging between steps",
     "aborted": "steps that were dropped",
     "prediction": "prediction",
+    "waits between steps": "waiting for other ranks between steps",
 }
 _DO: Final = {
     "startup": "Look at what runs between starting the trace and the first batch: building the "
@@ -39,15 +38,14 @@ _DO: Final = {
     "tuning": "Tuning is paid once: fix the value it found, or trace more steps.",
     "shutdown": "Look at what runs after the last step inside the trace: a last evaluation, saving, "
     "uploads. Mark it with tracer.evaluating() or tracer.checkpointing().",
-    "gap": "Mark what runs between the steps: tracer.evaluating(), tracer.checkpointing(), or "
-    'tracer.phase("logging").',
-    "logging": "Log less often, or only values that are on the CPU already.",
     "aborted": "Look at why steps are dropped: exceptions, or groups of micro-batches that never "
     "reach an update.",
     "prediction": "Predict less often or on less data.",
+    "waits between steps": "Look for what one rank does alone between steps while the others wait: "
+    "evaluating, saving, logging on rank 0.",
 }
 # What usually makes first steps slow, by the account that grew.
-_WARMUP_CAUSES: Final = {
+WARMUP_CAUSES: Final = {
     "input_wait": "starting loader workers, first reads from a cold disk or network, opening files",
     "h2d": "making the device context, the first use of pinned memory",
     "forward": "compilation, choosing kernels, the allocator's first growth",
@@ -88,8 +86,8 @@ class Unexamined:
     def action(self) -> str:
         """Say what to do about the largest part."""
         action = _DO[self.largest]
-        if self.largest == "warmup" and self.warmup_in in _WARMUP_CAUSES:
-            usual = _WARMUP_CAUSES[self.warmup_in]
+        if self.largest == "warmup" and self.warmup_in in WARMUP_CAUSES:
+            usual = WARMUP_CAUSES[self.warmup_in]
             action += (
                 f" If runs restart often, shorten it; in {self.warmup_in} it is usually {usual}."
             )
@@ -109,29 +107,42 @@ class Unexamined:
         return f"{text} {self.warmup_why}" if "warmup" in big else text
 
 
+def recurring_ns(totals: Totals) -> dict[str, int]:
+    """Give the nanoseconds of each of `RECURRING`."""
+    known, inside = totals.account_ns, totals.inside_ns
+    return {
+        "aborted": known.get("aborted", 0),
+        "prediction": known.get("prediction", 0),
+        "waits between steps": known.get("communication", 0) - inside.get("communication", 0),
+    }
+
+
 def measure_unexamined(
     window: StepWindow, rank: RankFacts, context: Context | None, findings: Sequence[Finding]
 ) -> Unexamined:
     """Add up what no rule judges of one rank's run.
 
-    The warm-up counts with the time inside its steps. Where starting epochs is a finding, what
-    their first fetches took in the warm-up is billed there and not here.
+    The warm-up counts with the time inside its steps. Where starting epochs or the warm-up is a
+    finding, what that names of the warm-up is billed there and not here.
     """
     known = rank.totals.account_ns
-    spent = {name: known.get(name, 0) for name in (*RECURRING, *ONCE)}
+    spent = recurring_ns(rank.totals)
+    spent |= {name: known.get(name, 0) for name in ONCE}
     first = window.warmup_steps
     if not first or rank.rank not in window.ranks:
         return Unexamined(rank.totals.wall_ns, spent)
     row = window.ranks.index(rank.rank)
     warm_ns = float(window.host["step_time"][row, :first].sum())
-    billed = any(f.kind == "EPOCH_START_COST" and f.severity != "info" for f in findings)
+    named = [finding for finding in findings if finding.severity != "info"]
+    warm_ns -= sum(f.cost_s * 1e9 for f in named if f.kind == "WARMUP_COST")
+    billed = any(f.kind == "EPOCH_START_COST" for f in named)
     if billed and context is not None and context.wait is not None:
         warm_ns -= float(context.wait.excess[row, :first].sum())
     spent["warmup"] = round(max(0.0, warm_ns))
-    return Unexamined(rank.totals.wall_ns, spent, *_warmup_why(window, row))
+    return Unexamined(rank.totals.wall_ns, spent, *warmup_why(window, row))
 
 
-def _warmup_why(window: StepWindow, row: int) -> tuple[str, str]:
+def warmup_why(window: StepWindow, row: int) -> tuple[str, str]:
     """Say how slow the first steps were, and in which account, with its name."""
     first = window.warmup_steps
     step = window.host["step_time"][row]
@@ -142,6 +153,8 @@ def _warmup_why(window: StepWindow, row: int) -> tuple[str, str]:
         and not np.isnan(values[:first]).all()
         and not np.isnan(values[first:]).all()
     }
+    if first == len(step):
+        return f"No step was faster than the first {count(first, 'step')}.", ""
     began = "The first step took" if first == 1 else f"The first {count(first, 'step')} took"
     text = (
         f"{began} {milliseconds(float(step[:first].mean()) / 1e6)}"

@@ -49,6 +49,24 @@ BREAKS = (
         "        self._enter = journal.marker(INPUT_WAIT)",
         "        self._enter = lambda: None",
     ),
+    Break(  # only the main process is read
+        ("t12",),
+        "core/traintrace/samplers/processtree.py",
+        'waiting = [], list(self._children("self"))',
+        "waiting = [], list[str]()",
+    ),
+    Break(  # every rank reads the host
+        ("d10",),
+        "core/traintrace/samplers/sampler.py",
+        "        if watched.local_rank == 0:",
+        "        if watched.local_rank >= 0:",
+    ),
+    Break(  # workers are taken for what limits, whatever they hand over
+        ("t11",),
+        "analysis/traintrace_analysis/rules/advice/feeding.py",
+        "    if supply.workers and _handover_limits(supply):",
+        "    if supply.workers and False:",
+    ),
     Break(  # one kind of memory under the name of another
         ("t13",),
         "core/traintrace/rows.py",
@@ -96,6 +114,18 @@ BREAKS = (
         "core/traintrace/stack.py",
         "self._push(Entry(code, self._admitted(USER)))",
         "self._push(Entry(code, self._admitted(OTHER)))",
+    ),
+    Break(  # time between steps that nobody marked is judged by no rule
+        ("t24",),
+        "analysis/traintrace_analysis/rules/between_steps/__init__.py",
+        "        gap.RULE,\n",
+        "        # time between steps\n",
+    ),
+    Break(  # a wait is taken for one that the device hides
+        ("t26",),
+        "analysis/traintrace_analysis/rules/step_time/input_bound.py",
+        "    exposed = exposed_share(context)",
+        "    exposed = 0.0",
     ),
     Break(  # durations from a clock that can be set
         ("t25",),

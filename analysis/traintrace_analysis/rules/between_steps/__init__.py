@@ -1,19 +1,25 @@
-"""The family `between_steps`: what the time between steps goes to."""
+"""The family `between_steps`: what the time between steps goes to, and pauses that hit anywhere."""
 
 from typing import Final
 
 from traintrace_analysis.context import Context
-from traintrace_analysis.rules.between_steps import account_cost, epoch_start
+from traintrace_analysis.rules.between_steps import (
+    account_cost,
+    epoch_start,
+    gap,
+    gc_pauses,
+    recompiles,
+)
 from traintrace_analysis.rules.rule import Family
 from traintrace_analysis.thresholds import limit
-from traintrace_analysis.unexamined import RECURRING
+from traintrace_analysis.unexamined import recurring_ns
 from traintrace_analysis.wording import percent
 
 
 def _doubt(context: Context) -> str:
     """Name the largest account that no rule examines, if they take much of the run together."""
     totals = context.rank.totals
-    spent = {name: totals.account_ns.get(name, 0) for name in RECURRING}
+    spent = recurring_ns(totals)
     share = sum(spent.values()) / totals.wall_ns if totals.wall_ns else 0.0
     if share < limit("unjudged_between_share"):
         return ""
@@ -23,6 +29,14 @@ def _doubt(context: Context) -> str:
 
 FAMILY: Final = Family(
     "between_steps",
-    rules=(epoch_start.RULE, account_cost.EVALUATION, account_cost.CHECKPOINT),
+    rules=(
+        epoch_start.RULE,
+        account_cost.EVALUATION,
+        account_cost.CHECKPOINT,
+        account_cost.LOGGING,
+        gc_pauses.RULE,
+        recompiles.RULE,
+        gap.RULE,
+    ),
     doubt=_doubt,
 )

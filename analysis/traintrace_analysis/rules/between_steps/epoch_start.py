@@ -7,6 +7,7 @@ from traintrace_analysis.epochs import first_fetch_cost
 from traintrace_analysis.findings import Finding
 from traintrace_analysis.replay import without
 from traintrace_analysis.rules.actions import epoch_advice
+from traintrace_analysis.rules.between_steps.apart import named_apart_ns
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.wording import count, milliseconds, percent, seconds
 
@@ -17,7 +18,8 @@ _CONFIDENCE: Final = 0.95
 def epoch_start_cost(context: Context) -> list[Finding]:
     """Find the cost of starting epochs: making iterators and workers, and the slower first fetch."""
     totals = context.rank.totals
-    making_s = totals.account_ns.get("epoch_boundary", 0) / NS_PER_S
+    making_ns = totals.account_ns.get("epoch_boundary", 0)
+    making_s = (making_ns - named_apart_ns(context).get("epoch_boundary", 0.0)) / NS_PER_S
     fetch_s, starts, basis = first_fetch_cost(context.wait, context.row, totals, context.window)
     cost_s = making_s + fetch_s
     if not starts or not totals.wall_ns:
