@@ -13,7 +13,7 @@ OLD_PINS  := constraints-transformers-4.46.1.txt
 OLD_PARTS := core analysis reporting plugins/plain_torch plugins/huggingface
 OLD_TESTS := tests/plugins/huggingface tests/cases/huggingface
 
-.PHONY: help demo test lint check check-long old-huggingface dist clean
+.PHONY: help demo test lint check check-long docs old-huggingface dist clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,8 @@ demo: $(READY)  ## Train on real digits with a slow dataset, print the report, s
 	@echo "The same network with other frameworks:"
 	@echo "  $(BIN)/python examples/digits_lightning.py"
 	@echo "  $(BIN)/python examples/digits_huggingface.py"
+	@echo "Four ranks, one of them slow:"
+	@echo "  $(BIN)/torchrun --nproc-per-node 4 examples/ddp_straggler.py --phase backward"
 	@echo "Read a run again with: $(BIN)/traintrace report runs/digits-plain"
 
 test: $(READY)  ## Run the tests
@@ -34,6 +36,9 @@ lint: $(READY)  ## Lint, format, types and import contracts
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(READY)  ## Make docs/findings.md anew from the rules and the scenarios
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.scenarios.findings_page
 
 check: lint test  ## All that a change must pass
 
