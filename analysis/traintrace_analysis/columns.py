@@ -97,7 +97,7 @@ class Aligner:
             there = places < len(self.steps)
             there[there] = self.steps[places[there]] == steps[there]
             for number in np.flatnonzero(there):
-                span = rank.spans[number]
+                span = rank.spans[int(number)]
                 side = inside if span.inside else before
                 if span.account not in side:
                     side[span.account] = np.zeros(shape)

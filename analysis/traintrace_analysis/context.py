@@ -9,6 +9,7 @@ from traintrace_analysis.epochs import InputWait
 from traintrace_analysis.findings import CostBasis, Severity
 from traintrace_analysis.metrics import rank_means, representative
 from traintrace_analysis.model import Metric
+from traintrace_analysis.ranks import Comparison
 from traintrace_analysis.statistics import estimate_ratio
 from traintrace_analysis.step_window import Floats, StepWindow
 from traintrace_analysis.sufficiency import is_short
@@ -26,12 +27,14 @@ class Context:
     Attributes:
         rank: What the representative rank recorded.
         wait: The wait for batches, None if not measured.
+        comparison: The ranks against each other; None if fewer than two can be compared.
     """
 
     window: StepWindow
     metrics: dict[str, Metric]
     rank: RankFacts
     wait: InputWait | None
+    comparison: Comparison | None = None
 
     @property
     def short(self) -> bool:

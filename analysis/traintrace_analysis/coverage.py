@@ -4,7 +4,9 @@ import numpy as np
 
 from traintrace.facts import RunFacts
 from traintrace_analysis.families import UNEXAMINED
-from traintrace_analysis.model import Counts, Coverage, Memory, Metric
+from traintrace_analysis.machine import Memory, ProcessSummary, SystemSummary
+from traintrace_analysis.model import Counts, Coverage, Metric, RankComparison
+from traintrace_analysis.reading_columns import unread
 from traintrace_analysis.step_window import Floats, StepWindow
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wall import imbalances
@@ -15,7 +17,13 @@ _NO_TOKENS = "the batches hold no attention mask on the CPU to count tokens by"
 
 
 def measure_coverage(
-    window: StepWindow, metrics: dict[str, Metric], memory: Memory | None, counts: Counts
+    window: StepWindow,
+    metrics: dict[str, Metric],
+    memory: Memory | None,
+    counts: Counts,
+    ranks: RankComparison | None,
+    system: SystemSummary | None,
+    process: ProcessSummary | None,
 ) -> dict[str, Coverage]:
     """Give the coverage of every metric, of the work counted, of memory and of absent sections.
 
@@ -46,13 +54,12 @@ def measure_coverage(
         memory is not None and memory.rss_max_bytes is not None,
         "no resident memory was read",
     )
-    absent = {
-        **UNEXAMINED,
-        **dict.fromkeys(("ranks", "system", "process"), "Not part of this version."),
-    }
-    for name, reason in absent.items():
+    for name, reason in UNEXAMINED.items():
         coverage[f"section.{name}"] = Coverage("not_measured", 0, 0, reason)
+    coverage["section.system"] = _system_coverage(window, system)
+    coverage["section.process"] = _process_coverage(window, process)
     coverage["section.memory"] = coverage["memory"]
+    coverage["section.ranks"] = _rank_coverage(window, ranks)
     lost = "a step that a process had not yet written when it ended leaves no count"
     coverage["steps_unpublished"] = (
         Coverage("not_measured", 0, 0, lost)
@@ -83,27 +90,6 @@ def collect_warnings(facts: RunFacts, window: StepWindow) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*warnings, *imbalances(ranks)]))
 
 
-def measure_memory(window: StepWindow) -> Memory | None:
-    """Give the largest memory readings over ranks and window; None if there are none."""
-    rss = window.memory.get("rss_bytes")
-    allocated = window.memory.get("peak_allocated_bytes")
-    reserved = window.memory.get("peak_reserved_bytes")
-    if rss is None and allocated is None and reserved is None:
-        return None
-    return Memory(
-        rss_max_bytes=_largest(rss),
-        rss_last_bytes=None if rss is None else _largest(rss[:, -1:]),
-        peak_allocated_max_bytes=_largest(allocated),
-        peak_reserved_max_bytes=_largest(reserved),
-    )
-
-
-def _largest(matrix: Floats | None) -> int | None:
-    if matrix is None or np.isnan(matrix).all():
-        return None
-    return int(np.nanmax(matrix))
-
-
 def _matrix_coverage(window: StepWindow, matrix: Floats | None, reason: str | None) -> Coverage:
     if matrix is None or not matrix.size:
         return Coverage("not_measured", 0, 0, reason or "no step was measured")
@@ -119,6 +105,43 @@ def _matrix_coverage(window: StepWindow, matrix: Floats | None, reason: str | No
     return Coverage(
         "partial", ranks, steps, f"measured on {ranks} of {len(window.expected_ranks)} ranks"
     )
+
+
+def _rank_coverage(window: StepWindow, ranks: RankComparison | None) -> Coverage:
+    expected = len(window.expected_ranks)
+    if ranks is None:
+        lone = "one rank has no other to be compared with"
+        few = "fewer than two ranks have steps with the same phases measured"
+        return Coverage("not_measured", 0, 0, lone if expected < 2 else few)
+    compared = len(ranks.by_rank)
+    if compared == expected:
+        return Coverage("measured", compared, window.steady_steps, None)
+    whys = [f"rank {rank}: {why}" for rank, why in list(ranks.left_out.items())[:3]]
+    reason = "; ".join([f"{compared} of {expected} ranks compared", *whys])
+    return Coverage("partial", compared, window.steady_steps, reason)
+
+
+def _system_coverage(window: StepWindow, system: SystemSummary | None) -> Coverage:
+    """A node is read by one of its ranks, so all ranks of a node that was read count."""
+    if system is None:
+        return Coverage("not_measured", 0, 0, unread(window.facts, "system"))
+    nodes = {one.node for one in system.nodes}
+    read = sum(rank.node in nodes for rank in window.facts)
+    return _reading_coverage(window, read, "the nodes of")
+
+
+def _process_coverage(window: StepWindow, process: ProcessSummary | None) -> Coverage:
+    if process is None:
+        return Coverage("not_measured", 0, 0, unread(window.facts, "process"))
+    return _reading_coverage(window, len(process.by_rank), "the processes of")
+
+
+def _reading_coverage(window: StepWindow, read: int, what: str) -> Coverage:
+    expected = len(window.expected_ranks)
+    if read >= expected:
+        return Coverage("measured", read, window.steady_steps, None)
+    reason = f"{what} {read} of {expected} ranks were read"
+    return Coverage("partial", read, window.steady_steps, reason)
 
 
 def _memory_coverage(window: StepWindow, there: bool, reason: str) -> Coverage:

@@ -4,8 +4,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from traintrace.facts import RunStatus
-from traintrace_analysis.findings import FamilyState, Finding, Verdict
+from traintrace_analysis.findings import Clock, FamilyState, Finding, Verdict
+from traintrace_analysis.machine import Memory, ProcessSummary, SystemSummary
 from traintrace_analysis.step_window import MetricClock, StepWindow
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Steps that stick out: at least five spreads above the level around them, and twice of it.
+
+    Attributes:
+        count: How many there are.
+        excess_share: What they take above that level, over the sum of all steps.
+        spacing_steps: Median distance from one to the next; None under three.
+        regular_share: Share of the distances within a tenth of `spacing_steps`; None as for that.
+    """
+
+    count: int
+    excess_share: float
+    spacing_steps: float | None
+    regular_share: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +41,10 @@ class Metric:
         host_mean_ms, device_mean_ms: The representative rank's mean on each clock.
         n: Steps measured on the representative rank.
         ranks_measured: Ranks that measured it on at least 95 % of the steps.
+        start_ms, end_ms: Where a robust straight line through the steady steps begins and ends. It
+            describes and does not judge: whether the difference is more than noise, DRIFT says.
+            None under ten steps.
+        tail: Steps that stick out; None if a value is not positive.
     """
 
     name: str
@@ -44,6 +66,14 @@ class Metric:
     device_mean_ms: float | None = None
     n: int = 0
     ranks_measured: int = 0
+    start_ms: float | None = None
+    end_ms: float | None = None
+    tail: Tail | None = None
+
+    @property
+    def drift_ms(self) -> float | None:
+        """How much more the end of the steady steps takes than their beginning; None as for these."""
+        return None if self.start_ms is None or self.end_ms is None else self.end_ms - self.start_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +186,49 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """Largest values over ranks and steps of the window; None was not measured."""
+class RankWork:
+    """One rank against the others; means per steady step.
 
-    rss_max_bytes: int | None
-    rss_last_bytes: int | None
-    peak_allocated_max_bytes: int | None
-    peak_reserved_max_bytes: int | None
+    Attributes:
+        own_ms: Own work. waiting_ms: known waiting for other ranks; None if none was ever marked.
+        excess_ms: Own work less the median over the ranks; below 0 on a fast rank.
+        excess_share: The same as a share of step time; None without one.
+        last_share: Share of the steps in which this rank had most own work.
+    """
+
+    own_ms: float
+    waiting_ms: float | None
+    excess_ms: float
+    excess_share: float | None
+    last_share: float
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeComparison:
+    """One node: the own work of its median rank, and that less the median over all ranks."""
+
+    ranks: tuple[int, ...]
+    own_ms: float
+    excess_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankComparison:
+    """The ranks against each other, those that can be compared.
+
+    Attributes:
+        clock: Clock of the own work: "device" where the device's work and its idle waits were compared.
+        backward_split: True if backward holds no waiting for other ranks; False if it may.
+        by_rank: By compared rank. by_node: by node of the compared ranks.
+        left_out: Reason by rank that took part and is not compared.
+    """
+
+    clock: Clock
+    backward_split: bool
+    by_rank: Mapping[int, RankWork]
+    by_node: Mapping[int, NodeComparison]
+    left_out: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +256,7 @@ class Analysis:
         warmup_ms: Time of the warm-up steps on the representative rank; 0.0 without warm-up, None
             without steps.
         metrics, statistics: By metric; statistics has measured metrics only.
+        ranks: None if fewer than two ranks can be compared.
         findings: Most severe first, then by cost.
     """
 
@@ -204,6 +271,9 @@ class Analysis:
     attempts: tuple[Attempt, ...]
     series: Series
     memory: Memory | None
+    system: SystemSummary | None
+    process: ProcessSummary | None
+    ranks: RankComparison | None
     findings: tuple[Finding, ...]
     families: Mapping[str, FamilyState]
     verdict: Verdict

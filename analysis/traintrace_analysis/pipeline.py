@@ -4,12 +4,19 @@ import numpy as np
 
 from traintrace.facts import RankFacts, RunFacts
 from traintrace_analysis.context import NS_PER_MS, Context
-from traintrace_analysis.coverage import collect_warnings, measure_coverage, measure_memory
+from traintrace_analysis.coverage import collect_warnings, measure_coverage
 from traintrace_analysis.epochs import split_wait
 from traintrace_analysis.families import family_states
 from traintrace_analysis.history import count_work, draw_series, list_attempts
+from traintrace_analysis.machine_summary import (
+    measure_memory,
+    summarise_processes,
+    summarise_system,
+)
 from traintrace_analysis.metrics import summarise_metrics, summarise_statistics
 from traintrace_analysis.model import Analysis, Metric
+from traintrace_analysis.ranks import compare_ranks
+from traintrace_analysis.ranks.section import summarise_ranks
 from traintrace_analysis.registry import find
 from traintrace_analysis.step_window import StepWindow
 from traintrace_analysis.throughput import measure_throughput
@@ -41,10 +48,13 @@ def analyse(facts: RunFacts, *, window_steps: int = 10_000) -> Analysis:
     chosen = _representative(metrics, ranks, window)
     context = None
     if chosen is not None:
-        context = Context(window, metrics, chosen, split_wait(window))
+        context = Context(window, metrics, chosen, split_wait(window), compare_ranks(window))
     findings = () if context is None else find(context)
     unexamined = None if chosen is None else measure_unexamined(window, chosen, context, findings)
     memory = measure_memory(window)
+    system = summarise_system(window, ranks)
+    process = summarise_processes(window, ranks)
+    section = summarise_ranks(None if context is None else context.comparison)
     counts = count_work(ranks)
     rank = None if chosen is None else chosen.rank
     measured = metrics["step_time"].representative_rank
@@ -60,10 +70,13 @@ def analyse(facts: RunFacts, *, window_steps: int = 10_000) -> Analysis:
         attempts=list_attempts(facts),
         series=draw_series(window, rank),
         memory=memory,
+        system=system,
+        process=process,
+        ranks=section,
         findings=findings,
         families=family_states(window, context, findings),
         verdict=judge(window, metrics, context, findings, unexamined),
-        coverage=measure_coverage(window, metrics, memory, counts),
+        coverage=measure_coverage(window, metrics, memory, counts, section, system, process),
         warnings=collect_warnings(facts, window),
     )
 

@@ -5,12 +5,27 @@ run, so taking it out of the wall time needs no statistics. A cause inside the s
 the one that its step waits for, on the slowest rank, which only the steps one by one can tell.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from traintrace.facts import Totals
 from traintrace_analysis.findings import Clock, CostBasis, Gain, GainScope
 from traintrace_analysis.statistics import Ratio, estimate_ratio
 from traintrace_analysis.step_window import Floats, StepWindow
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CriticalPath:
+    """What a step consists of: it takes as long as its slowest rank's own work and what is shared.
+
+    Attributes:
+        own: Ranks by steady steps, in ns.
+        shared: By steady steps: time that passes whatever any single rank does.
+    """
+
+    own: Floats
+    shared: Floats
 
 
 def without(
@@ -43,6 +58,7 @@ def replay(
     floor_ns: float = 0.0,
     clock: Clock = "host",
     upper_bound: bool = False,
+    path: CriticalPath | None = None,
 ) -> Gain | None:
     """Give the speed-up of the training loop without `cause_ns`.
 
@@ -59,13 +75,15 @@ def replay(
             the interval leaves so much in.
         clock: Clock that the cause was measured on.
         upper_bound: The true gain may be anything down to none; the interval then starts at 1.
+        path: Own work and shared time, if they are better known than from what is marked as waiting.
 
     Returns:
         None without steady steps, if nothing would be left of them, or if nothing would be won.
     """
     if window.steady_steps < 1:
         return None
-    own, shared = critical_parts(window)
+    path = path or critical_parts(window)
+    own, shared = path.own, path.shared
     now = own.max(axis=0) + shared
     removed = np.nan_to_num(cause_ns)
     best = _ratio(own, shared, now, removed)
@@ -82,7 +100,7 @@ def replay(
     return _gain(best.value, 1.0 if upper_bound else low, high, clock, "loop")
 
 
-def critical_parts(window: StepWindow) -> tuple[Floats, Floats]:
+def critical_parts(window: StepWindow) -> CriticalPath:
     """Give each rank's own time per steady step, and the waiting that all ranks share.
 
     Own time holds what lies between steps too. Waiting is `gradient_sync` and `communication`;
@@ -97,7 +115,7 @@ def critical_parts(window: StepWindow) -> tuple[Floats, Floats]:
         for name in ("gradient_sync", "communication"):
             if name in window.host:
                 waiting += np.nan_to_num(window.host[name][:, first:])
-    return own - waiting, waiting.min(axis=0)
+    return CriticalPath(own - waiting, waiting.min(axis=0))
 
 
 def _ratio(own: Floats, shared: Floats, now: Floats, removed: Floats) -> Ratio | None:

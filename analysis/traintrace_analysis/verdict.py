@@ -6,7 +6,9 @@ from dataclasses import replace
 from traintrace_analysis.context import Context
 from traintrace_analysis.findings import Finding, Outcome, Verdict
 from traintrace_analysis.model import Metric
-from traintrace_analysis.rules.shares import quiet_confidence
+from traintrace_analysis.rules.ranks.waiting import doubt as doubt_of_ranks
+from traintrace_analysis.rules.ranks.waiting import shared_waiting
+from traintrace_analysis.rules.shares import backward_may_wait, quiet_confidence
 from traintrace_analysis.step_window import StepWindow
 from traintrace_analysis.sufficiency import (
     is_short,
@@ -81,23 +83,12 @@ def _judged(
     calm = _calm(metrics, context, findings)
     if unexamined is not None and _hides_too_much(unexamined):
         after = calm.headline.removesuffix(".")
-        return _answer(
-            "CANNOT_TELL",
-            "cannot_tell",
+        return _cannot_tell(
             unexamined.headline(),
             f"{unexamined.told()} In the rest: {after[:1].lower()}{after[1:]}.",
             unexamined.action(),
         )
-    doubts = _doubts(metrics, findings)
-    if doubts:
-        return _answer(
-            "CANNOT_TELL",
-            "cannot_tell",
-            "The measurements do not say which cause it is.",
-            " ".join(doubts),
-            "Read the wall ledger for where the time went; trace again where a doubt can be removed.",
-        )
-    return calm
+    return _doubtful(metrics, context, findings) or calm
 
 
 def _importance(finding: Finding) -> tuple[bool, float, float]:
@@ -150,20 +141,51 @@ def _from_finding(finding: Finding) -> Verdict:
     )
 
 
-def _doubts(metrics: Mapping[str, Metric], findings: Sequence[Finding]) -> list[str]:
-    """Give a sentence for each reason why the run cannot be called balanced."""
-    doubts = [
+def _doubtful(
+    metrics: Mapping[str, Metric], context: Context, findings: Sequence[Finding]
+) -> Verdict | None:
+    """Say why a run without a named cause cannot be called balanced; None if it can."""
+    unsure = [
         f"{finding.headline} Its confidence is only {percent(finding.confidence)}. {finding.why}"
         for finding in findings
         if is_unsure(finding)
     ]
-    waiting = sum(metrics[name].share or 0.0 for name in ("gradient_sync", "communication"))
-    if waiting >= limit("waiting_share_unexplained"):
-        doubts.append(
-            f"Ranks wait for each other during {percent(waiting)} of step time; comparing ranks is not "
-            "part of this version."
+    waiting = shared_waiting(context)
+    if waiting and not unsure:
+        return _cannot_tell(
+            "The ranks wait for each other, and none of them stands out.",
+            waiting,
+            "Look at what is sent and over which link: gradients in bfloat16, larger buckets "
+            "(bucket_cap_mb), no_sync() while gradients accumulate, NCCL_DEBUG=INFO for the transport.",
         )
-    return doubts
+    hidden = waiting or _hidden_rank(metrics, context)
+    if unsure:
+        return _cannot_tell(
+            "The measurements do not say which cause it is.",
+            " ".join([*unsure, hidden]).rstrip(),
+            "Read the wall ledger for where the time went; trace again where a doubt can be removed.",
+        )
+    if hidden:
+        return _cannot_tell(
+            "No cause was found, but a slow rank could hide.",
+            hidden,
+            "Compare the ranks in the section `ranks` and in the wall ledger by rank; run a few hundred "
+            "steps on one rank alone to see what a step takes without the others.",
+        )
+    return None
+
+
+def _hidden_rank(metrics: Mapping[str, Metric], context: Context) -> str:
+    """Say why a slow rank may hide; "" if ranks were compared, or visibly hardly wait for each other."""
+    shares = [metrics[name].share for name in ("gradient_sync", "communication")]
+    waiting = sum(share or 0.0 for share in shares)
+    if backward_may_wait(context) or waiting >= limit("waiting_share_unexplained"):
+        return doubt_of_ranks(context)
+    return ""
+
+
+def _cannot_tell(headline: str, why: str, action: str) -> Verdict:
+    return _answer("CANNOT_TELL", "cannot_tell", headline, why, action)
 
 
 def _balanced(metrics: Mapping[str, Metric], confidence: float) -> Verdict:

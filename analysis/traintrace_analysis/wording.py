@@ -42,6 +42,14 @@ def milliseconds(value: float) -> str:
     return seconds(value / 1e3)
 
 
+def size(value: float) -> str:
+    """Write an amount of memory in decimal units, from "412 kB" to "37.2 GB"."""
+    for power, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
+        if abs(value) >= 0.999_5 * power:
+            return f"{number(value / power)} {unit}"
+    return f"{number(value / 1e3)} kB"
+
+
 def exact_percent(share: float) -> str:
     """Write a share of 1 for a table: "41.2 %", "0.04 %", "<0.01 %"."""
     value = 100 * share

@@ -53,6 +53,7 @@ def scenarios(
     """Runs of every kind that a reader will meet, by what is odd in them."""
     epoch_starts = range(1, 101, 10)
     nan, inf = float("nan"), float("inf")
+    in_step = {**CPU_STEP, "gradient_sync": 0.2}  # what ranks in lockstep record
     return {
         "no_ranks": make_run(),
         "no_steps": make_run(without_steps(make_rank())),
@@ -72,13 +73,15 @@ def scenarios(
             )
         ),
         "forward_missing_on_one_rank": make_run(
-            make_rank(rank=0),
-            make_rank(rank=1, ms={"input_wait": 0.5, "backward": 6.0, "optimizer": 1.0, "other": 5.0}),
+            make_rank(rank=0, ms=in_step),
+            make_rank(rank=1, ms={**in_step, "forward": None, "other": 5.0}),
         ),
         "rank_without_rows": make_run(
-            make_rank(rank=0), make_rank(rank=1), without_steps(make_rank(rank=2)), world_size=4
+            make_rank(rank=0, ms=in_step), make_rank(rank=1, ms=in_step), without_steps(make_rank(rank=2)), world_size=4
         ),
-        "rank_missing_steps": make_run(make_rank(rank=0), make_rank(rank=1, missing=(40, 41, 42, 43))),
+        "rank_missing_steps": make_run(
+            make_rank(rank=0, ms=in_step), make_rank(rank=1, ms=in_step, missing=(40, 41, 42, 43))
+        ),
         "evaluation": make_run(
             make_rank(before_ms={step: {"evaluation": 400.0} for step in (25, 50, 75, 100)})
         ),

@@ -63,14 +63,16 @@ def test_a_short_run_that_is_mostly_start_up_says_so(new_rank: NewRank, new_run:
     assert "startup 3.05 s" in verdict.why
 
 
-@pytest.mark.parametrize(("gap_ms", "state"), [(0.5, "clean"), (2.0, "insufficient")])
+@pytest.mark.parametrize("account", ["aborted", "prediction", "communication"])
+@pytest.mark.parametrize(("each_ms", "state"), [(0.5, "clean"), (2.0, "insufficient")])
 def test_between_steps_is_not_clean_when_a_tenth_of_the_run_is_unjudged(
-    new_rank: NewRank, new_run: NewRun, gap_ms: float, state: str
+    new_rank: NewRank, new_run: NewRun, account: str, each_ms: float, state: str
 ) -> None:
-    rank = new_rank(before_ms={step: {"gap": gap_ms} for step in range(1, 101)})
+    rank = new_rank(before_ms={step: {account: each_ms} for step in range(1, 101)})
     family = analyse(new_run(rank)).families["between_steps"]
+    told = "waits between steps" if account == "communication" else account
     assert family.state == state
-    assert ("gap" in family.reason) == (state == "insufficient")
+    assert (told in family.reason) == (state == "insufficient")
 
 
 def test_a_long_share_of_a_very_short_run_is_mentioned(new_rank: NewRank, new_run: NewRun) -> None:

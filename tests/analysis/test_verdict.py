@@ -38,7 +38,7 @@ def found(analysis: Analysis, kind: str) -> Finding | None:
         ("fast_tiny_model", "BALANCED", "balanced"),
         ("forward_missing_everywhere", "INCOMPLETE_DATA", "insufficient_data"),
         ("forward_missing_on_one_rank", "COMPUTE_BOUND", "balanced"),
-        ("rank_without_rows", "COMPUTE_BOUND", "balanced"),
+        ("rank_without_rows", "SILENT_RANK", "finding"),
         ("rank_missing_steps", "COMPUTE_BOUND", "balanced"),
         ("evaluation", "EVALUATION_COST", "finding"),
         ("checkpoint_inside_steps", "CHECKPOINT_COST", "finding"),
@@ -64,7 +64,8 @@ def test_every_family_states_what_is_known_in_one_sentence(scenarios: Scenarios)
         for family, state in analysis.families.items():
             assert state.reason, (name, family)
             assert (state.state == "finding") == (state.primary is not None)
-        assert analysis.families["ranks"].state == "not_measured"
+        if len(analysis.window.expected_ranks) == 1:
+            assert analysis.families["ranks"].state != "clean", name
 
 
 def test_every_finding_has_evidence_a_cost_and_an_action(scenarios: Scenarios) -> None:
@@ -97,8 +98,8 @@ def test_a_slow_loader_is_billed_to_the_run_and_told_how_many_workers_hide_it(
     assert finding.cost_s == pytest.approx(1.0, rel=0.02)
     assert finding.cost_basis == "run"
     assert finding.gain is not None
-    assert finding.gain.speedup == pytest.approx(6.0, rel=0.01)
-    assert "num_workers=5" in finding.action
+    assert finding.gain.speedup == pytest.approx(12.0 / 3.0, rel=0.01)  # a millisecond stays
+    assert "num_workers=6" in finding.action
 
 
 def test_a_loader_that_needs_more_workers_than_cores_is_told_to_make_samples_cheaper(
@@ -231,10 +232,10 @@ def test_waiting_between_ranks_forbids_a_verdict_of_balance(
 def test_much_time_in_accounts_that_no_rule_examines_forbids_a_verdict_of_balance(
     new_rank: NewRank, new_run: NewRun
 ) -> None:
-    rank = new_rank(before_ms={step: {"gap": 8.0} for step in range(1, 101)})
+    rank = new_rank(before_ms={step: {"prediction": 8.0} for step in range(1, 101)})
     verdict = analyse(new_run(rank)).verdict
     assert verdict.kind == "CANNOT_TELL"
-    assert "gap" in verdict.why
+    assert "prediction" in verdict.why
 
 
 def test_the_verdict_is_the_costliest_cause(

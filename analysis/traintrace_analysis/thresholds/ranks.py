@@ -3,6 +3,95 @@
 from collections.abc import Mapping
 from typing import Final
 
-from traintrace_analysis.thresholds.threshold import Threshold
+from traintrace_analysis.thresholds.threshold import FIELD_CRITICAL, Threshold
 
-LIMITS: Final[Mapping[str, Threshold]] = {}
+LIMITS: Final[Mapping[str, Threshold]] = {
+    "rank_false_alarm": Threshold(
+        0.01,
+        "share",
+        "reports of an even job that blame a rank, over all ranks (Sidak) and looks; simulated, 2 to 512 "
+        "ranks, CV 5 to 20 %, AR(.5) and AR(.9), 1 % spikes, 100 and 400 steps: 0.3 % of 21,375 jobs of "
+        "2 to 8 ranks (1.2 % at most in a kind of job), 0.9 % of 1,805 of 64 and 512 ranks",
+    ),
+    "straggler_share_warning": Threshold(
+        0.03,
+        "share",
+        "of step time; machines of one kind differ by 1 to 2 %. Simulated: a rank 5 % slower is found "
+        "within 100 steps at CV 5 % in 100 % of jobs of 8, 64 and 512 ranks without memory, 99 % at AR(.3), 90 "
+        "to 94 % at AR(.5)",
+    ),
+    "straggler_share_critical": Threshold(0.20, "share", FIELD_CRITICAL),
+    "straggler_loss_floor": Threshold(
+        0.2, "ms", "the scheduler and interrupts alone make ranks of tiny steps differ by so much"
+    ),
+    "rank_independent_steps": Threshold(
+        4.0, "steps", "fewer tell neither the spread nor the memory of the steps; simulated"
+    ),
+    "rank_outside_spread": Threshold(
+        8.0,
+        "ratio",
+        "standard deviations of single steps; a mean as far out is no chance however long the memory",
+    ),
+    "rank_persistence": Threshold(
+        0.33, "ratio", "either half of the window shows at least a third of the excess"
+    ),
+    "rank_outlier": Threshold(
+        3.0,
+        "ratio",
+        "standard deviations at which a slow step is pulled in; at 3 spikes on 1 % of the steps "
+        "cost 4 % of the precision, at 5 they cost 12 %",
+    ),
+    "waits_less": Threshold(
+        0.5,
+        "ratio",
+        "of its excess; a rank that the others wait for waits that much less itself, but for noise",
+    ),
+    "node_members": Threshold(
+        0.75, "share", "of its ranks; fewer slow ranks are named one by one, and the node is not"
+    ),
+    "cause_covers": Threshold(
+        0.5, "share", "of the excess; less than half leaves another cause the larger one"
+    ),
+    "cause_covers_sharded": Threshold(
+        0.8, "share", "of the excess, where forward and backward may hold communication"
+    ),
+    "load_spread": Threshold(
+        0.01, "ratio", "batches that differ by less than 1 % cannot explain 3 % of a step"
+    ),
+    "load_explained": Threshold(
+        0.5, "share", "of the variance of own work between ranks; the amount is then its main cause"
+    ),
+    "rotating_outlier": Threshold(
+        5.0, "ratio", "standard deviations, as for a step that is an outlier of its own rank"
+    ),
+    "rotating_excess": Threshold(
+        0.10, "ratio", "a round that a rank prolongs by less than a tenth is not called late"
+    ),
+    "rotating_late_share": Threshold(
+        0.25, "share", "of the rounds; seldom late is jitter, not a pattern over ranks"
+    ),
+    "rotating_share_warning": Threshold(0.05, "share", "of step time that late rounds cost"),
+    "rotating_hiccup_rate": Threshold(
+        0.025,
+        "share",
+        "of a rank's steps; one hiccup in a hundred steps is ordinary, and a thousand ranks have ten at any "
+        "step, so that rarer ones count only if ranks take turns at them",
+    ),
+    "carrier_share": Threshold(
+        0.6,
+        "share",
+        "of the time that late rounds cost; below it no single rank is blamed for them",
+    ),
+    "carrier_episodes": Threshold(
+        8.0, "steps", "separate occasions; fewer are an accident and not a rank's habit"
+    ),
+    "carrier_confidence": Threshold(
+        0.9, "share", "the count is beyond chance, but other ranks may have the same habit, rarer"
+    ),
+    "silent_seconds": Threshold(
+        120.0, "s", "twice the interval at which nodes publish their rows; less may be on its way"
+    ),
+    "silent_steps": Threshold(
+        10.0, "steps", "no rank that takes part can fall behind by more than a step or two"
+    ),
+}

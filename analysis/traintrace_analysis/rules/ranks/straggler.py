@@ -1,0 +1,194 @@
+"""Ranks that are slower than the others, step after step, and what with."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from traintrace_analysis.context import Context
+from traintrace_analysis.findings import Finding, Severity
+from traintrace_analysis.ranks import Comparison, Straggler
+from traintrace_analysis.replay import replay
+from traintrace_analysis.rules.ranks.kinds import STRAGGLER_KINDS
+from traintrace_analysis.rules.ranks.wording import (
+    comparison_of,
+    needs_peers,
+    path_of,
+    ranks_text,
+    whole_run,
+)
+from traintrace_analysis.rules.rule import Rule
+from traintrace_analysis.thresholds import limit
+from traintrace_analysis.wording import milliseconds, percent
+
+_ACTIONS: Final[Mapping[str, str]] = {
+    "input_wait": "Look at the input of {who}: shard, disk or mount, loader workers and their CPUs.",
+    "h2d": "Look at the link of {who}: the PCIe slot and its width, NUMA binding, pinned memory.",
+    "forward": (
+        "If the work is the same on every rank, look at the machine of {who}: clocks, temperature, other "
+        "processes; then at what happens in forward there and nowhere else."
+    ),
+    "backward": (
+        "If the work is the same on every rank, look at the machine of {who}: clocks, temperature, other "
+        "processes; then at hooks and recomputation that the others do not have."
+    ),
+    "optimizer": "Look at the optimizer of {who}: larger shards, offloading, a slow machine.",
+    "compute": (
+        "All compute is slow there, which points at the machine of {who}: clocks, temperature, power, "
+        "other processes. Exchange it for another to be sure."
+    ),
+    "callbacks": "Look for callbacks that run only on {who}, and make them rarer or asynchronous.",
+    "logging": "Log less often on {who}, or from a thread: all ranks wait while one logs.",
+    "gap": "Look for what happens between two steps on {who} and nowhere else.",
+}
+_UNKNOWN: Final = (
+    "Mark the code of {who} with traintrace.region(), and compare it with another rank."
+)
+_UNSPLIT: Final = (
+    "Trace {who} and another rank for a few steps with torch.profiler: the one whose kernels take longer, "
+    "rather than its collectives, is slow."
+)
+
+
+def straggler(context: Context) -> list[Finding]:
+    """Find ranks that the others wait for."""
+    comparison = comparison_of(context)
+    return [
+        _finding(context, comparison, one, number)
+        for number, one in enumerate(comparison.stragglers)
+    ]
+
+
+def _finding(context: Context, comparison: Comparison, one: Straggler, number: int) -> Finding:
+    work, cause = comparison.work, one.cause
+    ranks = comparison.ranks_of(one.rows)
+    cost_s, basis = whole_run(context, one.billed_ns)
+    removed = np.zeros_like(comparison.own)
+    removed[one.rows] = one.removed
+    confidence = one.confidence * (limit("host_clock_input_trust") if work.blind else 1.0)
+    who = ranks_text(ranks, one.node)
+    step_ms = float(work.step.mean()) / 1e6
+    last = np.isin(comparison.own.argmax(axis=0), one.rows)
+    waits = work.waiting.mean(axis=1) / 1e6
+    others = np.setdiff1d(np.arange(len(work.ranks)), one.rows)
+    return Finding(
+        id="-".join([cause.kind.lower().replace("_", "-"), *([str(number + 1)] if number else [])]),
+        kind=cause.kind,
+        family="ranks",
+        severity=_severity(one, comparison),
+        confidence=confidence,
+        ranks=ranks,
+        evidence={
+            "excess_ms": one.excess_ns / 1e6,
+            "share": one.share,
+            "step_time_ms": step_ms,
+            "cause": cause.account,
+            "cause_covers_share": cause.covered if cause.account else None,
+            "last_share": float(last.mean()),
+            "late_share": one.late_share,
+            "waiting_ms": float(waits[one.rows].mean()) if work.marked else None,
+            "waiting_of_others_ms": float(np.median(waits[others])) if work.marked else None,
+            "node": one.node,
+            "ranks_compared": len(work.ranks),
+            **{f"{name}_excess_ms": ms for name, ms in cause.excess_ms.items()},
+        },
+        cost_s=cost_s,
+        cost_basis=basis,
+        gain=replay(
+            context.window,
+            removed,
+            clock=work.clock,
+            upper_bound=work.blind or one.hidden,
+            path=path_of(work, comparison.path),
+        ),
+        headline=_headline(one, who),
+        why=_why(one, comparison, step_ms) + _hidden_by_another(one, comparison),
+        action=_action(one, who),
+    )
+
+
+def _severity(one: Straggler, comparison: Comparison) -> Severity:
+    work = comparison.work
+    if one.excess_ns / 1e6 < limit("straggler_loss_floor"):
+        return "info"
+    provable = not (work.sharded or work.blind)
+    certain = one.critical >= limit("confidence_of_critical")
+    return "critical" if provable and certain else "warning"
+
+
+def _headline(one: Straggler, who: str) -> str:
+    named = one.cause.account or "an account that cannot be told"
+    often = "" if one.late_share is None else f" in {percent(one.late_share)} of the steps"
+    verb = "waits" if len(one.rows) == 1 else "wait"
+    make = "makes" if len(one.rows) == 1 else "make"
+    text = f"{who} {make} all others wait{often}: {milliseconds(one.excess_ns / 1e6)} a step, by {named}."
+    if one.cause.account == "input_wait":
+        text = (
+            f"{who} {verb} {milliseconds(one.excess_ns / 1e6)} longer for batches than the others"
+            f"{often}, and all wait for that."
+        )
+    return text[:1].upper() + text[1:]
+
+
+def _why(one: Straggler, comparison: Comparison, step_ms: float) -> str:
+    work, cause = comparison.work, one.cause
+    several = len(one.rows) > 1
+    its, it = ("Their", "They wait") if several else ("Its", "It waits")
+    parts = [
+        f"{its} own work exceeds the median of the others by {percent(one.share)} of a step of "
+        f"{milliseconds(step_ms)}."
+    ]
+    if cause.account is not None:
+        parts.append(f"{cause.account} makes up {percent(min(1.0, cause.covered))} of that.")
+    elif work.sharded:
+        parts.append(
+            "Forward and backward may hold communication here, and no other account explains 80 % of it."
+        )
+    elif not work.marked:
+        parts.append("Most of it lies in backward, which may hold waiting as well.")
+    else:
+        parts.append("No single account makes up most of it.")
+    if one.hidden:
+        parts.append(
+            "The others spend the same time in accounts that hold work and waiting alike, so the gain "
+            "is an upper bound."
+        )
+    if work.marked and not one.hidden:
+        waits = work.waiting.mean(axis=1) / 1e6
+        others = np.setdiff1d(np.arange(len(work.ranks)), one.rows)
+        parts.append(
+            f"{it} {milliseconds(float(waits[one.rows].mean()))} a step for others, these wait "
+            f"{milliseconds(float(np.median(waits[others])))}."
+        )
+    if work.blind:
+        parts.append(
+            "Only the host clock was available: the wait may hide behind the device's work."
+        )
+    if work.left_out:
+        left = ranks_text(sorted(work.left_out))
+        parts.append(f"{left[:1].upper()}{left[1:]} could not be compared.")
+    return " ".join(parts)
+
+
+def _hidden_by_another(one: Straggler, comparison: Comparison) -> str:
+    """Say that a repair of this one alone wins little where another rank is slower still."""
+    worst = max(comparison.stragglers, key=lambda other: other.excess_ns)
+    if worst is one or one.late_share is not None:
+        return ""
+    slower = ranks_text(comparison.ranks_of(worst.rows), worst.node)
+    verb = "take" if len(worst.rows) > 1 else "takes"
+    return f" To repair this alone wins little, since {slower} {verb} longer still."
+
+
+def _action(one: Straggler, who: str) -> str:
+    if one.cause.account is None:
+        return _UNSPLIT.format(who=who)
+    return _ACTIONS.get(one.cause.account, _UNKNOWN).format(who=who)
+
+
+RULE: Final = Rule(
+    topic="ranks that the others wait for",
+    kinds=STRAGGLER_KINDS,
+    examine=straggler,
+    missing=needs_peers,
+)
