@@ -1,0 +1,1 @@
+"""Runs with known faults, made from seeds, and how well the analysis finds them."""

@@ -1,0 +1,1 @@
+"""What can be wrong with a run, one module for each family or two."""
