@@ -13,6 +13,8 @@ from traintrace.registry import REGISTRY
 # Names that tracing replaces, by module; looked at only if the test has loaded the module.
 _PATCHED = {
     "torch.autograd": ("backward", "grad"),
+    "torch.distributed": ("all_reduce", "broadcast_object_list"),
+    "torch.nn.parallel": ("DistributedDataParallel._sync_buffers",),
     "torch": ("Tensor.to", "Tensor.cuda", "amp.GradScaler.step"),
     "torch.utils.data": ("DataLoader.__iter__",),
     "torch.utils.data.dataloader": ("_BaseDataLoaderIter.__next__",),

@@ -47,7 +47,7 @@ ACCOUNTS: Final[tuple[Account, ...]] = (
         "between the group's fetch and its first forward",
         _only("h2d", "communication"),
     ),
-    Account("forward", "step", "outermost calls of the traced model", _only()),
+    Account("forward", "step", "outermost calls of the traced model", _only("communication")),
     Account(
         "backward",
         "step",

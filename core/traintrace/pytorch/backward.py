@@ -1,20 +1,16 @@
-"""Charge autograd's backward to `backward`, and mark where this rank's own part of it ends."""
+"""Charge autograd's backward to `backward`."""
 
 import functools
 from collections.abc import Callable, Iterator
 from threading import get_ident
-from typing import Any, Final
+from typing import Any
 
 import torch
-from torch import nn
 
 from traintrace.accounts import BACKWARD
-from traintrace.journal import OWN_WORK_DONE, Journal
+from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
 from traintrace.pytorch.graphs import outside_graphs
-from traintrace.pytorch.strategy import strategy_of
-
-_WAITS_ALL_ALONG: Final = ("fsdp", "fsdp2", "deepspeed")
 
 
 def trace_backward(journal: Journal) -> Iterator[Callable[[], None]]:
@@ -49,33 +45,3 @@ def _charged(journal: Journal, original: Callable[..., Any]) -> Callable[..., An
                 plain((now(), ~BACKWARD))
 
     return backward
-
-
-def mark_own_work(journal: Journal, model: nn.Module) -> Iterator[Callable[[], None]]:
-    """Mark the end of this rank's own backward work, where other ranks take part.
-
-    Autograd's engine runs queued callbacks in order, and DDP queues the one that waits for the other
-    ranks only when its last bucket is ready. A callback queued from the last parameter therefore runs
-    when this rank's own work is done. Nothing is installed in a process on its own, nor where
-    the model is sharded: there ranks wait for each other all through the backward.
-    """
-    distributed = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return
-    if distributed.get_world_size() < 2 or strategy_of(model) in _WAITS_ALL_ALONG:
-        return
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    engine: Any = getattr(torch.autograd.Variable, "_execution_engine", None)
-    if not parameters or not hasattr(engine, "queue_callback"):
-        return
-    own_work_done = journal.marker(OWN_WORK_DONE)
-    ddp: Any = getattr(model, "_orig_mod", model)
-
-    def queue_mark(parameter: torch.Tensor) -> None:
-        # Under DDP's `no_sync` nobody waits; without the wrapper at hand the wait is marked as nothing.
-        if journal.owner != -1 and getattr(ddp, "require_backward_grad_sync", True):
-            engine.queue_callback(own_work_done)
-
-    # The last parameter's gradient comes first, so ours is queued before DDP's own callback.
-    last: Any = parameters[-1]
-    yield last.register_post_accumulate_grad_hook(queue_mark).remove

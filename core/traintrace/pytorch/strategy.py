@@ -47,7 +47,7 @@ def strategy_of(model: nn.Module) -> Strategy:
         found = _by_class(module)
         if found in ("fsdp", "fsdp2"):
             return found
-    return "distributed_unknown" if _has_other_processes() else "single_process"
+    return "distributed_unknown" if has_other_processes() else "single_process"
 
 
 def _by_class(module: object) -> Strategy | None:
@@ -58,7 +58,8 @@ def _by_class(module: object) -> Strategy | None:
     return None
 
 
-def _has_other_processes() -> bool:
+def has_other_processes() -> bool:
+    """Say whether this process is one of several of a job, as far as is known by now."""
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
         if distributed.get_world_size() > 1:

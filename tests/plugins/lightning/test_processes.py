@@ -55,6 +55,8 @@ def test_two_ranks_share_a_run_and_neither_is_blamed_for_the_other(
         assert rank.steps["optimizer_calls"] == [1] * len(groups)
         assert rank.rank.setup.strategy == "ddp"
         assert None not in rank.steps["gradient_sync_ns"]
+        # Only the last micro-batch of a group synchronises.
+        assert rank.rank.totals.calls["gradient_sync"] == len(groups)
     fast, slow = ranks
     # The fast rank waits for late gradients where they meet, and its own backward is short.
     waits = fast.column_ms("gradient_sync")
