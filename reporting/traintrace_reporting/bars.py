@@ -110,6 +110,8 @@ def notes(summary: object, rows: Sequence[tuple[str, int, str]], hidden: str) ->
     """
     shown = [name for name, _, folded in rows if not folded]
     told = [f"{name}: {GLOSSES[name]}" for name in shown if name in GLOSSES]
+    if clean(dig(summary, "step_time", "clock")) == "device":
+        told.append("this is the host's time: it waits for the device's work where it meets it")
     first = first_fetches_s(summary)
     if first and "input_wait" in shown:
         told.insert(0, f"input_wait: of which {seconds(first)} in first fetches of epochs")

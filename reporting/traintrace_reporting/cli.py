@@ -75,13 +75,16 @@ def main() -> None:
 @main.command(epilog=EXIT_CODES)
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@click.option("--width", type=click.IntRange(40, 400), help="Columns of the report.")
+@click.option(
+    "--width", type=click.IntRange(40, 400), metavar="N", help="Columns of the report, 40 to 400."
+)
 @click.option("--no-color", is_flag=True, help="Print without colours.")
 @click.option(
     "--window",
     "window_steps",
     type=click.IntRange(1),
-    help="Look at the latest N steps one by one (default: 10000). Writes no files.",
+    metavar="N",
+    help="Look at the latest N steps one by one (default: 10000); totals are of the whole run. Writes no files.",
 )
 def report(
     path: Path, as_json: bool, width: int | None, no_color: bool, window_steps: int | None
@@ -135,8 +138,14 @@ def list_(run_dir: Path, as_json: bool) -> None:
 
 @main.command(epilog=EXIT_CODES)
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
-@click.option("--thresholds", is_flag=True, help="Add the limits that findings rest on.")
-@click.option("--measure", is_flag=True, help="Measure the cost of tracing here; ten seconds.")
+@click.option(
+    "--thresholds", is_flag=True, help="Add the limits that findings rest on, each with its source."
+)
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Measure the cost of tracing on this machine first (ten seconds).",
+)
 def doctor(as_json: bool, thresholds: bool, measure: bool) -> None:
     """Show versions, plugins, clock and what a transition costs.
 

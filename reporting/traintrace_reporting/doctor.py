@@ -169,8 +169,10 @@ def _thresholds() -> dict[str, dict[str, Any]]:
 
 def _by_family(thresholds: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """Give a line for each limit: value, unit and source, under the family that it belongs to."""
+    from traintrace_analysis.wording import quantity
+
     families: dict[str, dict[str, str]] = {}
     for name, entry in thresholds.items():
-        line = f"{number(entry['value'])} {entry['unit']}: {entry['source']}"
+        line = f"{quantity(entry['value'], entry['unit'])}: {entry['source']}"
         families.setdefault(entry["family"], {})[name] = line
     return families

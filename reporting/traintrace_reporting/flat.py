@@ -13,7 +13,10 @@ def flatten(summary: Mapping[str, Any]) -> dict[str, float]:
     `_in_step`; `traintrace/step_time/{mean,median,p95,p99}_ms`; for every other metric
     `traintrace/{metric}/{mean_ms,median_ms,share}`; `traintrace/wall/{account or group}_share`;
     `traintrace/verdict/{confidence,cost_s,speedup}`; `traintrace/overhead/{per_step_us,share}`;
-    `traintrace/memory/{rss_max_bytes,peak_allocated_max_bytes,peak_reserved_max_bytes}`.
+    `traintrace/memory/{rss_max_bytes,peak_allocated_max_bytes,peak_reserved_max_bytes}`;
+    `traintrace/ranks/{worst_rank,worst_excess_ms,worst_excess_share}` of the rank with most work above the
+    median; `traintrace/system/...` and `traintrace/process/...`: every worst value of these sections,
+    by its name there (`ram_used_worst_share`, `temperature_worst_c`, `run_queue_worst_share`, ...).
     """
     wanted: dict[str, object] = {
         "duration_s": summary["run"]["duration_s"],
@@ -39,8 +42,30 @@ def flatten(summary: Mapping[str, Any]) -> dict[str, float]:
     wanted["overhead/share"] = overhead["share"]
     for name, reading in (summary["memory"] or {}).items():
         wanted[f"memory/{name.removesuffix('_bytes')}_max_bytes"] = (reading or {}).get("max")
+    wanted.update(_ranks(summary["ranks"]))
+    for section in ("system", "process"):
+        for name, reading in (summary[section] or {}).items():
+            if "_worst_" in name:
+                wanted[f"{section}/{name}"] = (reading or {}).get("value")
     return {
         f"traintrace/{name}": float(value)
         for name, value in wanted.items()
         if isinstance(value, int | float) and math.isfinite(value)
+    }
+
+
+def _ranks(compared: Mapping[str, Any] | None) -> dict[str, object]:
+    """Give the rank with most work of its own above the median of the ranks, and how much that is."""
+    by_rank = {
+        rank: work
+        for rank, work in ((compared or {}).get("by_rank") or {}).items()
+        if work["excess_ms"] is not None
+    }
+    if not by_rank:
+        return {}
+    most = max(by_rank, key=lambda rank: by_rank[rank]["excess_ms"])
+    return {
+        "ranks/worst_rank": int(most),
+        "ranks/worst_excess_ms": by_rank[most]["excess_ms"],
+        "ranks/worst_excess_share": by_rank[most]["excess_share"],
     }

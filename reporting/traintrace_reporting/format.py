@@ -4,6 +4,8 @@ None, NaN and infinity all mean "not measured" here, and no function prints them
 """
 
 import math
+import re
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any, Final
@@ -14,6 +16,9 @@ NOT_MEASURED: Final = "not measured"
 STEP_ROWS: Final = tuple(
     "step_time input_wait h2d forward backward gradient_sync optimizer residual".split()
 )
+# A number and the unit behind it, which no line break may part.
+_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|[kMGT]?B|[num]?s|us|min|h|W|MHz|degrees)\b|%)")
+_GLUE: Final = "\N{WORD JOINER}"
 _ASCII: Final = str.maketrans("▏▎▍▌▋▊▉█▒·…─│╭╮╰╯", "   #####=-.-|++++")
 
 
@@ -58,7 +63,10 @@ def sentence(value: object) -> str:
     text = clean(value)
     if not text:
         return ""
-    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?:" else ".")
+    # The name of a function or a metric keeps its spelling: "torch.compile goes on compiling".
+    first = text.split(" ", 1)[0].rstrip(".,:;")
+    start = text[0] if re.search(r"[._(]", first) else text[0].upper()
+    return start + text[1:] + ("" if text[-1] in ".!?:" else ".")
 
 
 def number(value: object) -> str:
@@ -90,7 +98,7 @@ def _written(write: Callable[[float], str], value: object) -> str:
 def moment(unix_seconds: object) -> str:
     """Give a moment as "2026-03-02 14:05 UTC", or an empty string."""
     found = finite(unix_seconds)
-    if found is None:
+    if found is None or found <= 0:  # the start of a run that left no record is 0
         return ""
     try:
         at = datetime.fromtimestamp(found, tz=timezone.utc)
@@ -105,7 +113,7 @@ def joined(parts: Iterable[str], separator: str = " · ") -> str:
 
 
 def wrapped(text: str, width: int) -> str:
-    """Break lines between the parts that `joined` joined, so that a number keeps its unit."""
+    """Break lines between the parts that `joined` joined; a part that is too long between words."""
     lines: list[str] = []
     for line in text.split("\n"):
         lines.append("")
@@ -115,7 +123,14 @@ def wrapped(text: str, width: int) -> str:
                 lines.append(part)
             else:
                 lines[-1] = longer
-    return "\n".join(lines)
+    return "\n".join(filled(line, width) if len(line) > width else line for line in lines)
+
+
+def filled(text: str, width: int) -> str:
+    """Break text into lines between words, so that a number keeps its unit."""
+    glued = _UNIT.sub(_GLUE, text)
+    lines = textwrap.wrap(glued, max(10, width), break_on_hyphens=False)
+    return "\n".join(lines).replace(_GLUE, " ")
 
 
 def milliseconds(value: object, scale: float) -> str:

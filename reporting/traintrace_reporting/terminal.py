@@ -4,34 +4,30 @@ All text goes through `Text`, never through markup, so a run called "[red]" stay
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 from rich.box import ROUNDED
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.padding import Padding
 from rich.panel import Panel
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from traintrace.accounts import BETWEEN_ACCOUNTS, GROUPS, NAMES
-from traintrace_reporting import bars, words
 from traintrace_reporting import format as plain
+from traintrace_reporting import layout, machine_words, run_words, words
 from traintrace_reporting.format import clean, dig, finite, seconds, sentence
+from traintrace_reporting.tables import ranks_table, step_table
+from traintrace_reporting.wall_chart import wall_chart
 
 WIDEST: Final = 120
 NARROWEST: Final = 40
 
-_COLOURS: Final = {"critical": "red", "warning": "yellow", "info": "cyan"}
-_OUTCOME_COLOURS: Final = {"balanced": "green", "insufficient_data": "blue", "cannot_tell": "blue"}
 _STATUS_COLOURS: Final = {"completed": "green", "running": "blue"}
-_COLUMNS: Final = ("median", "mean", "p95", "share", "slowest rank")
-_DISPENSABLE: Final = ("p95", "slowest rank", "mean")  # given up in this order where room is short
-_LABEL: Final = 20
-_BETWEEN: Final = frozenset(NAMES[number] for number in BETWEEN_ACCOUNTS)
+_LABEL: Final = 17
+_FRAME: Final = 4  # columns that the frame of the verdict takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +72,7 @@ def print_report(
     if folder is not None:
         # Never wrapped: a path that is cut in two cannot be copied.
         place = plain.encodable(clean(str(folder), 4096), console.encoding)
-        console.print(Text("in".ljust(17), "dim") + Text(place), soft_wrap=True)
+        console.print(Text("in".ljust(_LABEL), "dim") + Text(place), soft_wrap=True)
 
 
 def console_for(file: TextIO, width: int | None = None, color: bool = True) -> Console:
@@ -93,20 +89,14 @@ def console_for(file: TextIO, width: int | None = None, color: bool = True) -> C
 def _page(summary: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
     yield from _masthead(summary, width)
     yield Text()
-    yield _verdict(summary)
-    for section in (_wall, _step_table, _findings):
+    yield _verdict(summary, width)
+    for section in (wall_chart, step_table, ranks_table, _findings):
         body = list(section(summary, width))
         if body:
             yield Text()
             yield from body
     yield Text()
     yield _facts(summary, width)
-
-
-def _heading(title: str, note: str, width: int) -> Text:
-    space = width - len(title) - len(note)
-    between = " " * space if space > 1 else "\n"
-    return Text.assemble((title, "bold"), between, (note, "dim"))
 
 
 def _masthead(summary: Mapping[str, Any], width: int) -> Iterator[Text]:
@@ -118,24 +108,18 @@ def _masthead(summary: Mapping[str, Any], width: int) -> Iterator[Text]:
     name.append(" " * max(1, width - name.cell_len - len(status)))
     name.append(status, f"bold {colour}")
     yield name
-    yield Text(words.subtitle(summary), "dim")
-    ending = words.ending(summary)
+    yield Text(run_words.subtitle(summary), "dim")
+    ending = run_words.ending(summary)
     if ending:
         yield Text(ending, f"bold {colour}")
-    for note in words.absences(summary):
+    for note in run_words.absences(summary):
         yield Text(note, "yellow")
 
 
-def _verdict_colour(verdict: object) -> str:
-    outcome = clean(dig(verdict, "outcome"))
-    severity = clean(dig(verdict, "severity"))
-    return _OUTCOME_COLOURS.get(outcome) or _COLOURS.get(severity, "cyan")
-
-
-def _verdict(summary: Mapping[str, Any]) -> Panel:
+def _verdict(summary: Mapping[str, Any], width: int) -> Panel:
     verdict = dig(summary, "verdict")
-    colour = _verdict_colour(verdict)
-    told = _grid()
+    colour = layout.verdict_colour(summary)
+    told = layout.grid()
     for label, value, style in (
         ("Cost", words.cost(summary), ""),
         ("Gain", words.gain(dig(verdict, "gain")), ""),
@@ -143,102 +127,14 @@ def _verdict(summary: Mapping[str, Any]) -> Panel:
         ("Do", sentence(dig(verdict, "action")), "green"),
     ):
         if value:
-            told.add_row(Text(label, "dim"), Text(value, style))
-    headline = Text(sentence(dig(verdict, "headline")) or "No verdict.", "bold")
+            lines = plain.filled(value, width - _FRAME - len("Cost  "))
+            told.add_row(Text(label.ljust(4), "dim"), Text(lines, style))
+    headline = Text(
+        plain.filled(sentence(dig(verdict, "headline")) or "No verdict.", width - _FRAME), "bold"
+    )
     title = Text(clean(dig(verdict, "kind"), 40) or "NO VERDICT", f"bold {colour}")
     body = Group(headline, told) if told.row_count else headline
     return Panel(body, title=title, title_align="left", border_style=colour, box=ROUNDED)
-
-
-def _grid() -> Table:
-    return Table.grid(padding=(0, 2, 0, 0))
-
-
-def _wall(summary: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
-    wall = dig(summary, "wall")
-    rows = bars.fold(dig(wall, "accounts_ns"))
-    total = sum(ns for _, ns, _ in rows)
-    if total <= 0:
-        return
-    rank = f"rank {clean(dig(wall, 'rank'))}, " if _has_ranks(summary) else ""
-    note = f"{rank}{seconds(total / 1e9)} in all   █ in steps  ▒ between steps"
-    yield _heading("Where the time went", note, width)
-    blamed, colour_of_blame = bars.blamed(summary), _verdict_colour(dig(summary, "verdict"))
-    times = bars.durations([ns for _, ns, _ in rows])
-    parts = bars.shares([ns for _, ns, _ in rows])
-    bar_width = width - 2 - 19 - 1 - 11 - 9
-    longest, hidden = max(ns for _, ns, _ in rows), ""
-    for (name, ns, folded), time, share in zip(rows, times, parts, strict=True):
-        between = name in _BETWEEN
-        colour = f"bold {colour_of_blame}" if name in blamed else "magenta" if between else "cyan"
-        if folded:
-            colour, bar = "dim", Text(folded)
-            if bar.cell_len > bar_width:
-                hidden, bar = folded, Text()
-            bar.truncate(bar_width, pad=True)
-        else:
-            bar = Text(bars.bar(ns / longest, bar_width, "▒" if between else "█"))
-        line = Text.assemble("  ", f"{name:<19} ", (bar.plain, colour), f"{time:>11}{share:>9}")
-        line.stylize("bold" if name in blamed else "", 0, 22)
-        yield line
-    yield from _remarks(bars.notes(summary, rows, hidden), width)
-
-
-def _remarks(text: str, width: int) -> Iterator[RenderableType]:
-    """Give a remark in grey, indented, broken between its parts where it can be."""
-    if text:
-        yield Padding.indent(Text(plain.wrapped(text, width - 2), "dim"), 2)
-
-
-def _step_table(summary: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
-    metrics = dig(summary, "step_time", "metrics")
-    scale = finite(dig(metrics, "step_time", "median"))
-    if not isinstance(metrics, Mapping) or scale is None:
-        return
-    yield _heading("One step", words.window(summary), width)
-    rows = {name: _measured(metrics.get(name), scale) for name in plain.STEP_ROWS}
-    heads = [head for head in _COLUMNS if head != "slowest rank" or _has_ranks(summary)]
-    for dispensable in _DISPENSABLE:
-        if not _fits(heads, rows.values(), width) and dispensable in heads:
-            heads.remove(dispensable)
-    yield _cells("milliseconds", heads, width, "dim")
-    for name, cells in rows.items():
-        if cells:
-            chosen = [cells[head] for head in heads]
-            yield _cells(name, chosen, width, "bold" if name == "step_time" else "")
-        elif _has_ranks(summary) or name != "gradient_sync":
-            missing = words.why_missing(summary, name)
-            yield Text.assemble(f"  {name:<18}", (missing, "dim"))
-    if rows["residual"]:
-        yield from _remarks(f"residual: {' + '.join(GROUPS['residual'])}", width)
-
-
-def _fits(heads: Sequence[str], rows: Iterable[Mapping[str, str]], width: int) -> bool:
-    """Tell whether the columns keep two blanks between each other."""
-    texts = [*heads, *(cells[head] for cells in rows if cells for head in heads)]
-    return max(map(len, texts)) + 2 <= (width - _LABEL) // len(heads)
-
-
-def _measured(metric: object, scale: float) -> dict[str, str]:
-    """Give a cell for each of `_COLUMNS`; nothing if the metric was not measured."""
-    if finite(dig(metric, "median")) is None:
-        return {}
-    cells = {key: plain.milliseconds(dig(metric, key), scale) for key in ("median", "mean", "p95")}
-    share, worst = finite(dig(metric, "share")), finite(dig(metric, "worst"))
-    rank = clean(dig(metric, "worst_rank"), 5)
-    cells["share"] = "-" if share is None else plain.percent(share)
-    cells["slowest rank"] = "-" if worst is None else f"{plain.milliseconds(worst, scale)} ({rank})"
-    return cells
-
-
-def _cells(name: str, cells: Sequence[str], width: int, style: str) -> Text:
-    cell = (width - _LABEL) // len(cells)
-    label = f"  {name}".ljust(width - cell * len(cells))
-    return Text(label + "".join(text.rjust(cell) for text in cells), style)
-
-
-def _has_ranks(summary: Mapping[str, Any]) -> bool:
-    return (finite(dig(summary, "run", "world_size")) or 1) > 1
 
 
 def _findings(summary: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
@@ -249,32 +145,38 @@ def _findings(summary: Mapping[str, Any], width: int) -> Iterator[RenderableType
         del others[kinds.index(dig(summary, "verdict", "kind"))]
     if not others:
         return
-    yield _heading("Also found", "", width)
-    table = _grid()
+    yield layout.heading("Also found", "seconds lost, how sure", width)
+    table = layout.grid()
     for entry in others:
-        cost_s, noted = finite(dig(entry, "cost_s")), dig(entry, "severity") == "info"
-        price = Text("" if cost_s is None or noted else seconds(cost_s), justify="right")
-        colour = _COLOURS.get(clean(dig(entry, "severity")), "cyan")
-        kind = Text.assemble("  ", (clean(dig(entry, "kind"), 24), colour))
-        table.add_row(kind, price, Text(sentence(dig(entry, "headline"))))
+        severity = clean(dig(entry, "severity"))
+        cost_s, sure = finite(dig(entry, "cost_s")), finite(dig(entry, "confidence"))
+        price = "info" if severity == "info" else seconds(cost_s) if cost_s else "-"
+        colour = layout.SEVERITY_COLOURS.get(severity, "cyan")
+        table.add_row(
+            Text.assemble("  ", (clean(dig(entry, "kind"), 24), colour)),
+            Text(price, justify="right"),
+            Text("" if sure is None else f"{100 * sure:.0f} %", justify="right"),
+            Text(sentence(dig(entry, "headline"))),
+        )
     yield table
 
 
 def _facts(summary: Mapping[str, Any], width: int) -> Table:
-    table = _grid()
+    table = layout.grid()
     artifacts = dig(summary, "artifacts")
     paths = artifacts.values() if isinstance(artifacts, Mapping) else ()
     for label, value in (
-        ("Throughput", words.throughput(summary)),
-        ("Set-up", words.setup(summary)),
-        ("Tracing cost", words.tracing(summary)),
+        ("Throughput", run_words.throughput(summary)),
+        ("Set-up", run_words.setup(summary)),
+        ("Memory", machine_words.memory(summary)),
+        ("Machine", machine_words.machine(summary)),
+        ("Tracing cost", run_words.tracing(summary)),
         *words.checks(summary),
-        *(("Warning", warning) for warning in words.warnings(summary)),
+        *(("Warning", warning) for warning in run_words.warnings(summary)),
         ("Files", ", ".join(clean(path) for path in paths if path)),
     ):
         if value:
             style = "yellow" if label == "Warning" else "dim"
-            table.add_row(
-                Text(clean(label, 15).ljust(15), style), Text(plain.wrapped(value, width - 17))
-            )
+            name = clean(label, _LABEL - 2).ljust(_LABEL - 2)
+            table.add_row(Text(name, style), Text(plain.wrapped(value, width - _LABEL)))
     return table

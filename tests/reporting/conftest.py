@@ -3,7 +3,7 @@
 import copy
 import io
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from traintrace.facts import Environment
 from traintrace.manifest import Manifest
+from traintrace_analysis.machine import DeviceSummary, NodeSummary
 from traintrace_reporting.terminal import print_report
 
 Summary = dict[str, Any]
@@ -73,6 +74,59 @@ def many_ranks() -> Summary:
     for metric in summary["step_time"]["metrics"].values():
         if metric["median"] is not None:
             metric.update(worst=metric["median"] * 1.2, worst_rank=3, skew=0.2, ranks_measured=7)
+    summary["ranks"] = {
+        "clock": "device",
+        "backward_split": True,
+        "by_rank": {
+            str(rank): {
+                "own_ms": 10.0 + 2.0 * (rank == 3),
+                "waiting_ms": 2.5 - 2.0 * (rank == 3),
+                "excess_ms": 2.0 * (rank == 3),
+                "excess_share": 0.16 * (rank == 3),
+                "last_share": 1.0 * (rank == 3),
+                "node": rank // 4,
+            }
+            for rank in (0, 1, 3, 4, 5, 7)
+        },
+        "by_node": {},
+        "left_out": {"2": "backward was not measured"},
+    }
+    peak = {"max": 42_900_000_000, "max_rank": 3, "by_rank": {}}
+    summary["memory"] = {
+        "rss_bytes": {"max": 3_220_000_000, "max_rank": 5, "last": 3_000_000_000, "by_rank": {}},
+        "peak_allocated_bytes": peak,
+        "peak_reserved_bytes": None,
+    }
+    summary["system"] = {
+        "nodes": [
+            _empty(
+                NodeSummary,
+                node=node,
+                rank=4 * node,
+                readings=9,
+                cpu_count=32,
+                cpu_cores_mean=7.0,
+                ram_total_bytes=275_000_000_000,
+            )
+            for node in (0, 1)
+        ],
+        "devices": [
+            _empty(
+                DeviceSummary,
+                rank=rank,
+                device=0,
+                node=rank // 4,
+                readings=9,
+                throttle_reason_shares={},
+            )
+            for rank in range(8)
+        ],
+        "ram_used_worst_share": {"value": 0.24, "rank": 4},
+        "utilisation_worst_share": {"value": 0.61, "rank": 5},
+        "memory_used_worst_share": {"value": 0.9, "rank": 3},
+        "temperature_worst_c": {"value": 71.4, "rank": 3},
+        "throttled_worst_share": None,
+    }
     return summary
 
 
@@ -258,6 +312,7 @@ def _input_bound() -> Summary:
                     "prefetch_factor": None,
                     "pin_memory": False,
                     "persistent": False,
+                    "reads_for_all": False,
                 },
                 "cpu_count": 4,
                 "omp_threads": 4,
@@ -398,6 +453,10 @@ def _input_bound() -> Summary:
             "artifacts": {"json": "final_summary.json", "text": "final_summary.txt"},
         }
     )
+
+
+def _empty(shape: type[NodeSummary | DeviceSummary], **known: object) -> Summary:
+    return {**{field.name: None for field in fields(shape)}, **known}
 
 
 def _family(state: str, reason: str, primary: str | None = None) -> Summary:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from traintrace_analysis.thresholds import BY_FAMILY, TABLE
-from traintrace_analysis.wording import number
+from traintrace_analysis.wording import quantity
 from traintrace_reporting import doctor
 from traintrace_reporting.cli import main
 
@@ -82,7 +82,7 @@ def test_the_page_of_thresholds_has_a_section_for_each_family() -> None:
     for family, limits in BY_FAMILY.items():
         begin = words.index(f"Thresholds: {family}") if limits else 0
         for name, entry in limits.items():
-            line = f"{name} {number(entry.value)} {entry.unit}: {entry.source}"
+            line = f"{name} {quantity(entry.value, entry.unit)}: {entry.source}"
             assert " ".join(line.split()) in words[begin:], name
 
 

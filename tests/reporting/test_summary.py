@@ -84,6 +84,21 @@ def test_the_flat_projection_has_finite_numbers_only(
     assert all(key.startswith("traintrace/") for key in flat)
 
 
+def test_the_flat_projection_tells_the_worst_rank_and_the_worst_of_the_machine(
+    many_ranks: dict[str, Any],
+) -> None:
+    flat = flatten(many_ranks)
+    assert flat["traintrace/ranks/worst_rank"] == 3.0
+    assert flat["traintrace/ranks/worst_excess_ms"] == 2.0
+    assert flat["traintrace/ranks/worst_excess_share"] == 0.16
+    assert flat["traintrace/system/ram_used_worst_share"] == 0.24
+    assert flat["traintrace/system/temperature_worst_c"] == 71.4
+    assert flat["traintrace/memory/rss_max_bytes"] == 3_220_000_000.0
+    assert "traintrace/system/throttled_worst_share" not in flat
+    many_ranks["ranks"] = many_ranks["system"] = None
+    assert not any("worst" in name for name in flatten(many_ranks))
+
+
 def test_the_flat_projection_has_the_names_that_are_documented(
     summary_of: Callable[[str], Summary],
 ) -> None:

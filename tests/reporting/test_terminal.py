@@ -204,9 +204,40 @@ def test_ranks_that_left_no_record_are_missed(many_ranks: Summary, printed: Prin
     assert re.search(r"^  gradient_sync +not measured$", text, re.MULTILINE)
 
 
+def test_the_ranks_are_shown_with_the_slowest_first(many_ranks: Summary, printed: Printed) -> None:
+    text = printed(many_ranks)
+    assert "the 4 with most work of 6" not in text
+    assert "3 with most work and the one with least, of 6" in text
+    rows = re.findall(
+        r"^  rank (\d) +([\d.]+) +([\d.]+) +(0|\S+ \(.*?\)) +(.*)$", text, re.MULTILINE
+    )
+    assert len(rows) == 4
+    assert rows[0] == ("3", "12.00", "0.50", "+2.00 (16 %)", "100.0 %")
+    assert rows[-1] == ("7", "10.00", "2.50", "0", "0.0 %")
+    assert "rank 2 is not compared: backward was not measured" in text
+
+
+def test_ranks_that_are_not_compared_say_why(many_ranks: Summary, printed: Printed) -> None:
+    many_ranks["ranks"] = None
+    many_ranks["coverage"]["section.ranks"] = {"reason": "one rank measured its steps"}
+    assert "not compared (one rank measured its steps)" in printed(many_ranks)
+
+
+def test_memory_and_machine_name_the_rank_of_the_largest_value(
+    many_ranks: Summary, printed: Printed
+) -> None:
+    words = " ".join(printed(many_ranks, 120).split())
+    assert "process 3.22 GB (rank 5) · device 42.9 GB allocated (rank 3)" in words
+    assert "2 nodes, the first with 32 CPUs · 7.00 busy on average" in words
+    assert "24 % of RAM used at most (rank 4)" in words
+    assert "8 GPUs · at least 61 % busy (rank 5)" in words
+    assert "71 degrees at most" in words
+
+
 def test_a_single_rank_has_no_column_for_ranks(input_bound: Summary, printed: Printed) -> None:
     text = printed(input_bound)
-    assert "slowest rank" not in text
+    assert "most (rank)" not in text
+    assert "Ranks" not in text
     assert "gradient_sync" not in text
 
 
@@ -360,8 +391,77 @@ def test_first_fetches_are_shown_in_the_bar_that_holds_them(
     assert bars.blamed(input_bound) == ("epoch_boundary",)
 
 
-def test_a_clean_family_says_what_was_looked_at(input_bound: Summary, printed: Printed) -> None:
-    assert "(Nothing stands out)" in printed(input_bound, 120)
+def test_only_what_is_undecided_or_not_measured_gives_a_reason(
+    input_bound: Summary, printed: Printed
+) -> None:
+    text = printed(input_bound, 120)
+    assert "Nothing stands out" not in text
+    assert "convergence, efficiency: no loss was logged" in text
+
+
+def test_a_reason_that_the_verdict_gives_is_not_given_twice(
+    input_bound: Summary, printed: Printed
+) -> None:
+    input_bound["families"]["convergence"]["reason"] = input_bound["verdict"]["why"]
+    assert "convergence: see Why" in printed(input_bound)
+
+
+def test_a_finding_without_seconds_does_not_cost_zero(
+    input_bound: Summary, printed: Printed
+) -> None:
+    input_bound["verdict"].update(cost_s=0.0, gain=None)
+    text = printed(input_bound)
+    assert "no time lost that was measured · confidence 97 %" in text
+    assert "0 s of" not in text
+
+
+def test_other_findings_say_what_they_cost_and_how_sure_they_are(
+    input_bound: Summary, printed: Printed
+) -> None:
+    other = input_bound["findings"][1]
+    other.update(severity="warning", cost_s=0.402, confidence=0.9)
+    assert re.search(r"EVALUATION_COST +402 ms +90 % ", printed(input_bound))
+    other.update(cost_s=0.0)
+    assert re.search(r"EVALUATION_COST +- +90 % ", printed(input_bound))
+    other.update(severity="info")
+    assert re.search(r"EVALUATION_COST +info +90 % ", printed(input_bound))
+
+
+def test_a_number_keeps_its_unit_on_its_line(input_bound: Summary, printed: Printed) -> None:
+    for filler in range(40):
+        input_bound["verdict"]["why"] = f"{'x' * filler} " + "takes 12.0 ms of 45 % " * 8
+        card = printed(input_bound).split("Where the time went")[0]
+        assert not re.search(r"[\d.]+ *│\n│ +(ms|%)", card)
+
+
+def test_a_restart_is_told_above_the_verdict(input_bound: Summary, printed: Printed) -> None:
+    first = {"n": 0, "status": "lost", "wall_s": 9.3, "downtime_before_s": None, "steps": 50}
+    last = {"n": 1, "status": "completed", "wall_s": 12.0, "downtime_before_s": 50.7, "steps": 120}
+    input_bound["run"]["attempts"] = [first, last]
+    told = " ".join(printed(input_bound).split("INPUT_BOUND")[0].split())
+    assert "Started 2 times; this is about the last start." in told
+    assert "The one before: lost after 50 steps, 50.7 s before it." in told
+
+
+def test_throughput_is_told_once_where_nothing_lies_between_the_steps(
+    input_bound: Summary, printed: Printed
+) -> None:
+    assert "with what lies between" in printed(input_bound)
+    for rate in input_bound["throughput"].values():
+        rate["round_trip"] = rate["step"]
+    text = printed(input_bound)
+    assert text.count("steps/s") == 1
+    assert "within steps" not in text
+
+
+def test_a_long_reason_for_a_missing_row_stays_in_its_column(
+    input_bound: Summary, printed: Printed
+) -> None:
+    input_bound["coverage"]["h2d"] = {"reason": "not_observed: " + "no transfer was seen " * 6}
+    lines = printed(input_bound).splitlines()
+    at = next(index for index, line in enumerate(lines) if line.startswith("  h2d"))
+    assert "not_observed" not in lines[at]
+    assert re.match(r" {20}\S", lines[at + 1])
 
 
 def test_the_report_writes_a_length_of_time_as_the_findings_do() -> None:
@@ -369,3 +469,19 @@ def test_the_report_writes_a_length_of_time_as_the_findings_do() -> None:
         assert plain.seconds(value) == wording.seconds(value)
     assert wording.seconds(3.0) == "3.00 s"
     assert wording.count(1, "call") == "1 call"
+
+
+def test_only_the_whole_is_a_hundred_per_cent_in_a_sentence() -> None:
+    written = [wording.percent(share) for share in (0.38, 0.994, 0.996, 0.9999, 1.0, 0.044)]
+    assert written == ["38 %", "99 %", "99.6 %", "99.9 %", "100 %", "4.4 %"]
+
+
+def test_a_limit_is_written_with_its_unit_and_no_empty_digits() -> None:
+    limits = ((0.1, "share"), (2.0, "ms"), (0.5, "log"), (1_000.0, "steps"), (1.4e9, "bytes/s"))
+    assert [wording.quantity(*one) for one in limits] == [
+        "10 %",
+        "2 ms",
+        "0.5 log",
+        "1,000 steps",
+        "1.40 GB/s",
+    ]

@@ -47,21 +47,23 @@ def test_the_facts_of_a_run_read_as_written_here(input_bound: Summary) -> None:
     facts = render_text(input_bound).split("Throughput")[1].splitlines()
     assert [line.strip() for line in facts] == [
         "96.3 steps/s · 3,080 samples/s  within steps",
-        "88.3 steps/s · 2,820 samples/s  round trip",
+        "88.3 steps/s · 2,820 samples/s  with what lies between",
         "Set-up           cpu · batch 32 · accumulation 1 · 0 loader workers · 32-true",
+        "Machine          4 CPUs",
         "Tracing cost     46.0 us a step (38.0 to 55.0, 0.4 % of step time)",
         "set-up 61.0 ms · finish 234 ms · level host",
         "Findings in      step_time, between_steps",
-        "Clean            system, process, stages (Nothing stands out)",
-        "Too little data  convergence, efficiency (No loss was logged)",
-        "Not measured     ranks, communication (One rank); memory (No accelerator)",
+        "No finding in    system, process, stages",
+        "Undecided        convergence, efficiency: no loss was logged",
+        "Not measured     ranks, communication: one rank",
+        "memory: no accelerator",
         "Files            final_summary.json, final_summary.txt",
     ]
 
 
 def test_a_cost_scaled_from_the_window_is_labelled(input_bound: Summary) -> None:
     input_bound["verdict"]["cost_basis"] = "window"
-    assert "7.26 s over the run, scaled from the window" in render_text(input_bound)
+    assert "7.26 s of 10.2 s, scaled from the window" in render_text(input_bound)
 
 
 @given(st.lists(st.integers(0, 10**18), min_size=1, max_size=30), st.integers(0, 10_000))
@@ -171,6 +173,8 @@ def test_cleaned_text_is_one_printable_line() -> None:
 def test_a_sentence_has_a_capital_and_one_full_stop() -> None:
     assert sentence("the loader waits") == "The loader waits."
     assert sentence("Done!") == "Done!"
+    assert sentence("torch.compile goes on") == "torch.compile goes on."
+    assert sentence("so it is.") == "So it is."
     assert sentence(None) == ""
 
 
@@ -185,7 +189,9 @@ def test_the_samples_are_summaries_as_they_are_published(
     validate(many_ranks)
 
 
-def test_long_reasons_give_way_to_where_they_are(input_bound: Summary) -> None:
-    for index, name in enumerate(("ranks", "communication", "memory")):
-        input_bound["families"][name]["reason"] = f"Reason {index} is long. " * 5
-    assert "ranks, communication, memory (reasons: families in" in render_text(input_bound)
+def test_a_long_reason_takes_two_lines_at_most(input_bound: Summary) -> None:
+    input_bound["families"]["memory"]["reason"] = "This is a long reason. " * 20
+    text = render_text(input_bound)
+    told = text[text.index("memory: this is a long") : text.index("Files")]
+    assert 2 <= len(told.strip().splitlines()) <= 3
+    assert told.strip().endswith("…")
