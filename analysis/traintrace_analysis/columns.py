@@ -18,6 +18,7 @@ REQUIRED_COLUMNS: tuple[str, ...] = (
     "flags",
     "samples",
     "tokens",
+    "padded_tokens",
     *(f"{name}_ns" for name in STEP_ACCOUNT_NAMES),
     *(f"{name}_device_ns" for name in PHASES),
     *MEMORY_COLUMNS,

@@ -27,13 +27,17 @@ class Context:
     Attributes:
         rank: What the representative rank recorded.
         wait: The wait for batches, None if not measured.
-        comparison: The ranks against each other; None if fewer than two can be compared.
+        pauses: What the findings about collections and compilations name of each steady step, ranks by
+            steps in ns; None if there are no such findings.
+        comparison: The ranks against each other, such pauses left out; None if fewer than two can be
+            compared.
     """
 
     window: StepWindow
     metrics: dict[str, Metric]
     rank: RankFacts
     wait: InputWait | None
+    pauses: Floats | None = None
     comparison: Comparison | None = None
 
     @property

@@ -7,10 +7,12 @@ from traintrace_analysis.families import UNEXAMINED
 from traintrace_analysis.machine import Memory, ProcessSummary, SystemSummary
 from traintrace_analysis.model import Counts, Coverage, Metric, RankComparison
 from traintrace_analysis.reading_columns import unread
+from traintrace_analysis.rules.ranks.wording import ranks_text
 from traintrace_analysis.step_window import Floats, StepWindow
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wall import imbalances
 from traintrace_analysis.window import attempt_ranks
+from traintrace_analysis.wording import count
 
 _NO_SAMPLES = "the sizes of the batches are not known"
 _NO_TOKENS = "the batches hold no attention mask on the CPU to count tokens by"
@@ -73,14 +75,15 @@ def collect_warnings(facts: RunFacts, window: StepWindow) -> tuple[str, ...]:
     """Give what the reader must know about the data: faults, silent ranks, lost rows."""
     ranks = attempt_ranks(facts, window.attempt)
     warnings = [f"rank {rank.rank}: {text}" for rank in ranks for text in rank.warnings]
-    silent = [rank for rank in window.expected_ranks if rank not in window.ranks]
+    # A rank without any record is no warning: the ranks that were seen, and a finding, tell of it.
+    silent = [rank.rank for rank in ranks if rank.rank not in window.ranks]
     if silent:
-        shown = ", ".join(str(rank) for rank in silent[:8])
-        more = f" and {len(silent) - 8} more" if len(silent) > 8 else ""
-        warnings.append(f"no completed step from rank {shown}{more}")
+        warnings.append(f"no completed step from {ranks_text(silent)}")
     dropped = sum(rank.totals.dropped_rows for rank in ranks)
     if dropped:
-        warnings.append(f"{dropped} steps are in the sums but have no row of their own")
+        warnings.append(
+            f"{count(dropped, 'step')} counted in the totals only, because the recorder fell behind"
+        )
     given_up = {rank.totals.steps_abandoned for rank in ranks}
     if len(given_up) > 1:
         warnings.append(

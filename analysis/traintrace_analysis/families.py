@@ -1,6 +1,6 @@
 """The state of each family of causes: what was examined, and what was not and why."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from traintrace_analysis.context import Context
@@ -11,13 +11,10 @@ from traintrace_analysis.step_window import StepWindow
 from traintrace_analysis.sufficiency import is_unsure, short_reason
 from traintrace_analysis.wording import listed
 
-_LATER: Final = "is not part of this version"
-UNEXAMINED: Final[Mapping[str, str]] = {
-    "communication": f"Communication analysis {_LATER}.",
-    "convergence": f"Analysis of losses {_LATER}.",
-    "efficiency": f"Analysis of FLOPs {_LATER}.",
-    "stages": f"Analysis of pipelines {_LATER}.",
-}
+_LATER: Final = "Not part of this version."
+UNEXAMINED: Final[Mapping[str, str]] = dict.fromkeys(
+    ("communication", "convergence", "efficiency", "stages"), _LATER
+)
 
 
 def family_states(
@@ -43,8 +40,7 @@ def _state(family: Family, context: Context, findings: Sequence[Finding]) -> Fam
         return FamilyState("finding", costliest.headline, costliest.kind)
     missing = {rule.topic: why for rule in family.rules if (why := rule.missing(context))}
     if len(missing) == len(family.rules):
-        whys = list(dict.fromkeys(missing.values()))
-        return FamilyState("not_measured", f"Not measured: {listed(whys)}.", None)
+        return FamilyState("not_measured", f"Not measured: {_all_missing(missing.values())}.", None)
     if context.short and any(rule.needs_steps for rule in family.rules):
         return FamilyState("insufficient", short_reason(context.window), None)
     doubt = family.doubt(context)
@@ -63,6 +59,23 @@ def _state(family: Family, context: Context, findings: Sequence[Finding]) -> Fam
     if observed:
         reason += f"; observed: {listed(observed)}"
     if missing:
-        whys = list(dict.fromkeys(missing.values()))
-        reason += f"; not measured: {listed(whys)}"
+        reason += f"; not measured: {listed(_by_reason(missing.values()))}"
     return FamilyState("clean", reason + ".", None)
+
+
+def _all_missing(whys: Iterable[str]) -> str:
+    """Say why nothing of a family was measured: one reason alone needs no list of signals."""
+    reasons = {why.partition(" (")[2].removesuffix(")") for why in whys}
+    return reasons.pop() if len(reasons) == 1 else listed(_by_reason(whys))
+
+
+def _by_reason(whys: Iterable[str]) -> list[str]:
+    """Put signals that are missing for one reason together: "a and b (no accelerator)"."""
+    signals: dict[str, list[str]] = {}
+    for why in dict.fromkeys(whys):
+        signal, _, reason = why.partition(" (")
+        signals.setdefault(reason, []).append(signal)
+    return [
+        f"{listed(names)} ({reason}" if reason else listed(names)
+        for reason, names in signals.items()
+    ]

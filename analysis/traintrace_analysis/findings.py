@@ -41,7 +41,7 @@ class Gain:
         speedup: Time now over time without the cause; more than 1.
         low: Lower end of the 95 % interval, and `speedup` itself where the sums are exact; 1.0
             where `speedup` is an upper bound (host clock of an accelerator, or a cause that no
-            change removes as a whole); None if too few independent steps allow no interval.
+            change removes as a whole); None where nothing allows an interval, e.g. too few steps.
         high: Upper end of the interval, None as for `low`.
         clock: Clock of the time that was removed.
         scope: What gets faster: "run", the whole traced span; "loop", the training loop after its

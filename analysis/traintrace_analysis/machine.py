@@ -69,16 +69,16 @@ class DeviceSummary:
     """One accelerator of one rank.
 
     Attributes:
-        utilisation_mean: Share of the time in which a kernel ran, 0 to 1.
+        utilisation_mean_share: Share of the time in which a kernel ran, 0 to 1.
         throttled_share: Share of the readings in which the clock was held back for a reason other than
-            being idle or set so by a person. throttle_reasons: the share of each such reason.
+            being idle or set so by a person. throttle_reason_shares: the share of each such reason.
     """
 
     rank: int
     device: int
     node: int
     readings: int
-    utilisation_mean: float | None
+    utilisation_mean_share: float | None
     memory_used_max_bytes: int | None
     memory_total_bytes: int | None
     power_mean_w: float | None
@@ -90,7 +90,7 @@ class DeviceSummary:
     sm_clock_mean_mhz: float | None
     sm_clock_max_mhz: float | None
     throttled_share: float | None
-    throttle_reasons: Mapping[str, float]
+    throttle_reason_shares: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def summarise_system(window: StepWindow, ranks: Sequence[RankFacts]) -> SystemSu
         devices=devices,
         ram_used_worst=_worst((one.rank, one.ram_used_max_share) for one in nodes),
         utilisation_worst=_worst(
-            ((one.rank, one.utilisation_mean) for one in devices), lowest=True
+            ((one.rank, one.utilisation_mean_share) for one in devices), lowest=True
         ),
         memory_used_worst=_worst(full.items()),
         temperature_worst_c=_worst((one.rank, one.temperature_max_c) for one in devices),
@@ -132,7 +132,7 @@ def _device(
         device=device,
         node=rank.node,
         readings=len(every),
-        utilisation_mean=mean(column(steady, "utilisation")),
+        utilisation_mean_share=mean(column(steady, "utilisation")),
         memory_used_max_bytes=_integer(largest(column(every, "memory_used_bytes"))),
         memory_total_bytes=_integer(largest(column(every, "memory_total_bytes"))),
         power_mean_w=mean(column(steady, "power_w")),
@@ -144,7 +144,7 @@ def _device(
         sm_clock_mean_mhz=mean(column(steady, "sm_clock_mhz")),
         sm_clock_max_mhz=largest(column(every, "sm_clock_max_mhz")),
         throttled_share=sum(map(bool, known)) / len(known) if known else None,
-        throttle_reasons={
+        throttle_reason_shares={
             word: sum(word in words for words in known) / len(known) for word in sorted(reasons)
         },
     )

@@ -1,5 +1,7 @@
 """The one door: from what was recorded to what it means."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from traintrace.facts import RankFacts, RunFacts
@@ -18,6 +20,7 @@ from traintrace_analysis.model import Analysis, Metric
 from traintrace_analysis.ranks import compare_ranks
 from traintrace_analysis.ranks.section import summarise_ranks
 from traintrace_analysis.registry import find
+from traintrace_analysis.rules.between_steps.incidents import named_pauses
 from traintrace_analysis.step_window import StepWindow
 from traintrace_analysis.throughput import measure_throughput
 from traintrace_analysis.unexamined import measure_unexamined
@@ -48,7 +51,9 @@ def analyse(facts: RunFacts, *, window_steps: int = 10_000) -> Analysis:
     chosen = _representative(metrics, ranks, window)
     context = None
     if chosen is not None:
-        context = Context(window, metrics, chosen, split_wait(window), compare_ranks(window))
+        context = Context(window, metrics, chosen, split_wait(window))
+        pauses = named_pauses(context)
+        context = replace(context, pauses=pauses, comparison=compare_ranks(window, pauses))
     findings = () if context is None else find(context)
     unexamined = None if chosen is None else measure_unexamined(window, chosen, context, findings)
     memory = measure_memory(window)

@@ -7,6 +7,7 @@ from traintrace_analysis.context import Context
 from traintrace_analysis.findings import SEVERITY_ORDER, Finding
 from traintrace_analysis.rules import between_steps, memory, process, ranks, step_time, system
 from traintrace_analysis.rules.rule import Family, Rule
+from traintrace_analysis.settlement import settle
 
 REGISTRY: Final[tuple[Family, ...]] = (
     step_time.FAMILY,
@@ -37,4 +38,5 @@ def find(context: Context) -> tuple[Finding, ...]:
         if applicable(rule, context)
         for finding in rule.examine(context)
     ]
-    return tuple(sorted(found, key=lambda f: (SEVERITY_ORDER[f.severity], -f.cost_s, f.kind)))
+    settled = settle(context, found)
+    return tuple(sorted(settled, key=lambda f: (SEVERITY_ORDER[f.severity], -f.cost_s, f.kind)))

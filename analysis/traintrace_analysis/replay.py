@@ -3,6 +3,11 @@
 No other module computes a gain. Time between steps was counted to the nanosecond over the whole
 run, so taking it out of the wall time needs no statistics. A cause inside the steps also has to be
 the one that its step waits for, on the slowest rank, which only the steps one by one can tell.
+
+The interval is that of a ratio of sums (`statistics.estimate_ratio`) and not a block bootstrap's: with
+200 simulated jobs of each kind (100 to 1,000 steps, AR 0 to 0.9) it held the true gain in 90 to 95 %,
+the percentiles of a circular block bootstrap with automatic blocks (Politis and White 2004) in 75 to
+82 %. `tests/analysis/test_gain_interval.py` makes the comparison again.
 """
 
 from dataclasses import dataclass

@@ -76,9 +76,9 @@ def _judged(
         return _answer(
             "INCOMPLETE_DATA",
             "insufficient_data",
-            "A part of the step was not measured, so the rest cannot be judged.",
+            f"The step cannot be judged: {listed(missing)} {'was' if len(missing) == 1 else 'were'} not measured.",
             missing_reason(context.window, missing),
-            "Mark the missing phase, or trace a run in which it can be seen.",
+            f"Mark {listed(missing)} in the loop, or trace a run in which it can be seen.",
         )
     calm = _calm(metrics, context, findings)
     if unexamined is not None and _hides_too_much(unexamined):
@@ -146,7 +146,7 @@ def _doubtful(
 ) -> Verdict | None:
     """Say why a run without a named cause cannot be called balanced; None if it can."""
     unsure = [
-        f"{finding.headline} Its confidence is only {percent(finding.confidence)}. {finding.why}"
+        f"{finding.headline} That is only {percent(finding.confidence)} sure. {finding.why}"
         for finding in findings
         if is_unsure(finding)
     ]
@@ -169,8 +169,8 @@ def _doubtful(
         return _cannot_tell(
             "No cause was found, but a slow rank could hide.",
             hidden,
-            "Compare the ranks in the section `ranks` and in the wall ledger by rank; run a few hundred "
-            "steps on one rank alone to see what a step takes without the others.",
+            "Run a few hundred steps on one rank alone: what a step takes there, it takes without waiting for "
+            "others. Compare the ranks in final_summary.json (wall, by_rank).",
         )
     return None
 

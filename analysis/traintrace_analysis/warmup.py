@@ -27,7 +27,7 @@ def warmup_steps(steps: Ints, step_time_ns: Floats, flags: Ints) -> int:
     any_flags = np.bitwise_or.reduce(flags, axis=0)
     declared = _last_true((any_flags & WARMUP) != 0)
     compiled = _compile_run((any_flags & COMPILED) != 0)
-    return max(declared, compiled, _slow_start(np.median(step_time_ns, axis=0)))
+    return max(declared, compiled, _slow_start_of_any(np.median(step_time_ns, axis=0)))
 
 
 def mser_cut(values: Floats, batch: int) -> int:
@@ -49,6 +49,22 @@ def mser_cut(values: Floats, batch: int) -> int:
     error = np.maximum(error[: count // 2 + 1], 0.0)
     good = error <= float(error.min()) * (1.0 + limit("mser_tolerance"))
     return int(np.argmax(good)) * batch
+
+
+def _slow_start_of_any(step_time_ns: Floats) -> int:
+    """Look for a slow start in the whole series, and then in ever shorter beginnings of one that grows.
+
+    Where the steps grow slower, their end is no measure of the beginning, and the warm-up would hide.
+    """
+    times, found = step_time_ns, _slow_start(step_time_ns)
+    while not found and len(times) >= 2 * limit("mser_short_series"):
+        quarter = len(times) // 4
+        end, middle = np.median(times[-quarter:]), np.median(times[quarter : 2 * quarter])
+        if end <= middle * math.exp(limit("warmup_excess")):
+            break
+        times = times[: len(times) // 2]
+        found = _slow_start(times)
+    return found
 
 
 def _slow_start(step_time_ns: Floats) -> int:

@@ -59,8 +59,20 @@ def exact_percent(share: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share of 1 for a sentence: a whole percentage, from 10 % on."""
+    """Write a share of 1 for a sentence: a whole percentage from 10 % on; only the whole is 100 %."""
+    if 0.995 <= share < 1.0:
+        return f"{math.floor(1000 * share) / 10:.1f} %"
     return f"{share * 100:.0f} %" if share >= 0.0995 else exact_percent(share)
+
+
+def quantity(value: float, unit: str) -> str:
+    """Write a limit with its unit: "10 %", "2 ms", "0.5 log", "1.4 GB/s"."""
+    if unit == "share":
+        return percent(value)
+    if unit.startswith("bytes"):
+        return size(value) + unit.removeprefix("bytes")
+    text = f"{value:,.0f}" if value == round(value) else number(value)
+    return f"{text.rstrip('0') if '.' in text else text} {unit}"
 
 
 def listed(names: Sequence[str]) -> str:

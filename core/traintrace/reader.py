@@ -9,7 +9,12 @@ from typing import Any
 from traintrace import facts
 from traintrace.column import MISSING, Column
 from traintrace.errors import NewerSchemaError, RunReadError
-from traintrace.readings import DeviceReading, ProcessReading, SystemReading
+from traintrace.readings import (
+    DeviceReading,
+    ProcessReading,
+    SystemReading,
+    checked_values,
+)
 from traintrace.schema import COUNTERS, SCHEMA_VERSION, STEP_COLUMNS, reading_columns
 
 
@@ -137,8 +142,12 @@ class RankReader:
     def _readings(self, table: str) -> list[tuple[Any, ...]]:
         if not self._rows(f"PRAGMA table_info({table})"):
             return []
-        columns = ", ".join(reading_columns(table))
-        return self._rows(f"SELECT {columns} FROM {table} ORDER BY rowid")
+        names = reading_columns(table)
+        rows = self._rows(f"SELECT {', '.join(names)} FROM {table} ORDER BY rowid")
+        try:
+            return [checked_values(names, row) for row in rows]
+        except ValueError as error:
+            raise RunReadError(f"{self._location}: damaged ({table}: {error})") from error
 
     def meta(self) -> dict[str, Any]:
         """Read what is known of the rank besides its rows.

@@ -4,8 +4,14 @@ They are taken at a fixed interval by a thread of the rank, never by the trainin
 "since the reading before" are None in the first reading.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+# No amount, rate or time of a reading is larger: an exabyte, or 30 years in ns. Moments are checked apart.
+_LARGEST: Final = 1e18
+_MOMENTS_AND_NAMES: Final = frozenset({"at_ns", "device"})
+_WORDS: Final = frozenset({"throttle_reasons"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +117,30 @@ class DeviceReading:
 
 
 Reading: TypeAlias = SystemReading | ProcessReading | DeviceReading
+
+
+def checked_values(names: Sequence[str], values: Sequence[object]) -> tuple[object, ...]:
+    """Check what a file holds of one reading; an amount that cannot be is not measured.
+
+    Args:
+        names: Fields of the record.
+        values: As stored, in the order of `names`.
+
+    Raises:
+        ValueError: A value is not of the kind that its field holds: the file is damaged.
+    """
+    return tuple(map(_checked, names, values))
+
+
+def _checked(name: str, value: object) -> object:
+    if name in _MOMENTS_AND_NAMES:
+        is_right = isinstance(value, int)
+    elif name in _WORDS:
+        is_right = value is None or isinstance(value, str)
+    else:
+        is_right = value is None or isinstance(value, int | float)
+        if isinstance(value, int | float) and not 0 <= value <= _LARGEST:  # NaN is neither
+            return None
+    if not is_right:
+        raise ValueError(f"{name} is {value!r}")
+    return value

@@ -42,10 +42,15 @@ def input_bound(new_rank: NewRank, new_run: NewRun, cpu_step: dict[str, float]) 
         batch_bytes: int | None = None,
         process: dict[str, float] | None = None,
         system: dict[str, float] | None = None,
+        reads_for_all: bool | None = None,
         **more: object,
     ) -> Finding:
         count = 100 if isinstance(waits, float) else len(waits)
-        loader = LoaderSetup(workers=workers, prefetch_factor=2 if workers else None)
+        loader = LoaderSetup(
+            workers=workers,
+            prefetch_factor=2 if workers else None,
+            reads_for_all=reads_for_all,
+        )
         setup = Setup(device_kind="cpu", cpu_count=cores, loader=loader, batch_bytes=batch_bytes)
         rank = new_rank(count, setup=setup, ms={**cpu_step, "input_wait": waits}, **more)
         if process is not None:
@@ -62,6 +67,16 @@ def test_an_even_wait_is_told_as_an_average(input_bound: Build) -> None:
     why = input_bound(9.0).why
     assert why.startswith("Steps wait 8.99 ms of 20.3 ms for their batches, on average")
     assert "bursts" not in why
+
+
+def test_a_rank_that_reads_for_all_is_told_to_let_each_read_its_own(input_bound: Build) -> None:
+    """ACC#2162: one reader cannot keep up with many ranks, whatever its workers."""
+    usual, dispatching = input_bound(9.0), input_bound(9.0, reads_for_all=True)
+    assert "dispatch_batches" not in usual.action
+    assert "Rank 0 reads the batches of all ranks" in dispatching.why
+    assert dispatching.action == (
+        "Set dispatch_batches=False, so that each rank reads its own batches. Or: " + usual.action
+    )
 
 
 def test_bursts_are_told_with_median_and_tail(input_bound: Build) -> None:

@@ -61,6 +61,9 @@ def test_a_neighbour_on_the_same_core_is_found(tmp_path: Path) -> None:
     assert isinstance(share, float)
     assert share > 0.3
     assert finding.severity in ("warning", "critical")
-    assert finding.cost_s > 1.0
+    # The loop's own busy waiting is a finding of its own, and names most of these seconds as well.
+    elsewhere = finding.evidence["named_elsewhere_s"]
+    assert isinstance(elsewhere, float)
+    assert finding.cost_s + elsewhere > 1.0
     assert analysis.process is not None
     assert analysis.process.by_rank[0].allowed_cores == 1.0

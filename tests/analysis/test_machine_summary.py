@@ -87,7 +87,7 @@ def test_the_worst_value_and_its_rank_are_of_the_same_rank() -> None:
 def test_reasons_for_a_lower_clock_are_shares_and_leave_out_what_is_harmless() -> None:
     system = two_nodes().system
     assert system is not None
-    assert system.devices[0].throttle_reasons == {"sw_power_cap": 1.0}
+    assert system.devices[0].throttle_reason_shares == {"sw_power_cap": 1.0}
 
 
 def test_t12_process_and_workers_are_told_apart() -> None:

@@ -1,12 +1,14 @@
 """Replacements are undone exactly, in whatever order."""
 
 import itertools
+import pickle
 from collections.abc import Callable
+from types import CellType
 from typing import Any
 
 import pytest
 
-from traintrace.patching import replace_attribute
+from traintrace.patching import replace_attribute, replace_content
 
 
 class Base:
@@ -39,6 +41,39 @@ def test_three_replacements_leave_nothing_behind(order: tuple[int, ...], inherit
         undos[index]()
     assert vars(Owner).get("call") is before
     assert ("call" in vars(Owner)) is not inherited
+
+
+def told(func: Callable[[], str]) -> Callable[[], str]:
+    def closure() -> str:
+        return func()
+
+    closure.__qualname__ = "greet"
+    return closure
+
+
+@told
+def greet() -> str:
+    return "hello"
+
+
+def wrap_content(cell: CellType) -> Callable[[], None]:
+    below = cell.cell_contents
+    return replace_content(cell, lambda: "+" + below())
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_closure_is_the_same_function_while_its_content_is_replaced(
+    order: tuple[int, ...],
+) -> None:
+    (cell,) = greet.__closure__ or ()
+    before, imported = cell.cell_contents, greet
+    undos = [wrap_content(cell) for _ in range(3)]
+    assert imported() == "+++hello"
+    assert pickle.loads(pickle.dumps(greet)) is imported
+    for index in order:
+        undos[index]()
+    assert cell.cell_contents is before
+    assert imported() == "hello"
 
 
 def test_undoing_twice_is_harmless() -> None:

@@ -1,5 +1,7 @@
 """Readings of GPUs, with an NVML of the tests' own: which GPU is whose, and every call that may fail."""
 
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -167,6 +169,24 @@ def test_a_machine_without_the_package_or_the_driver_says_which(
     fake = FakeNvml(("nvmlInit",))
     monkeypatch.setitem(__import__("sys").modules, "pynvml", fake)
     with pytest.raises(NoNvml, match="the driver does not tell"):
+        load_nvml()
+
+
+def test_a_package_that_is_broken_costs_its_readings_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pynvml.py").write_text("raise RuntimeError('built for another Python')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "pynvml", raising=False)
+    with pytest.raises(NoNvml, match="does not load: RuntimeError: built for another Python"):
+        load_nvml()
+
+    class Hollow:
+        def nvmlInit(self) -> None:
+            raise OSError("libnvidia-ml.so.1: cannot open")
+
+    monkeypatch.setitem(sys.modules, "pynvml", Hollow())
+    with pytest.raises(NoNvml, match="the driver does not tell: libnvidia-ml"):
         load_nvml()
 
 

@@ -105,7 +105,8 @@ def window_of(
         attempt=0, expected_ranks=tuple(range(ranks)), ranks=tuple(range(ranks)),
         strategy=strategy,
         facts=tuple(
-            replace(template, rank=rank, node=where[rank], totals=totals) for rank in range(ranks)
+            replace(template, rank=rank, node=where[rank], totals=totals, columns={})
+            for rank in range(ranks)
         ),
         steps=np.arange(1, steps + 1), warmup_steps=0, clock="host", accelerator=False,
         start_ns=close - row.astype(np.int64), open_ns=close - inside.astype(np.int64),

@@ -68,7 +68,7 @@ def make_rank(
     `before_ms` and `inside_ms` give between-step accounts by step; `missing` are steps without row.
     """
     names = (
-        "step", "start_ns", "open_ns", "duration_ns", "flags", "samples", "tokens",
+        "step", "start_ns", "open_ns", "duration_ns", "flags", "samples", "tokens", "padded_tokens",
         *(f"{name}_ns" for name in STEP_ACCOUNT_NAMES),
         *(f"{name}_device_ns" for name in PHASES),
         "peak_allocated_bytes", "peak_reserved_bytes", "rss_bytes", "gc_ns",

@@ -16,8 +16,8 @@ from tests.scenarios.catalogue import CATALOGUE
 from traintrace_analysis.findings import ANSWERS, Finding
 from traintrace_analysis.registry import REGISTRY
 from traintrace_analysis.rules.rule import Family, Kind
-from traintrace_analysis.thresholds import TABLE, Threshold
-from traintrace_analysis.wording import number, percent, seconds, size
+from traintrace_analysis.thresholds import TABLE
+from traintrace_analysis.wording import percent, quantity, seconds
 from traintrace_reporting.words import gain
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "findings.md"
@@ -96,7 +96,7 @@ def _section(kind: Kind, build: Build) -> Iterator[str]:
         yield from ("| limit | value | source |", "|---|---|---|")
         for name in kind.limits:
             entry = TABLE[name]
-            yield f"| `{name}` | {_value(entry)} | {_cell(entry.source)} |"
+            yield f"| `{name}` | {quantity(entry.value, entry.unit)} | {_cell(entry.source)} |"
         yield ""
     yield from (f"**It never claims** {_begun(kind.never)}", "")
     yield from (f"**What usually helps:** {kind.action}", "")
@@ -143,14 +143,6 @@ def _begun(sentence: str) -> str:
     """Let a sentence follow other words: its first letter is small unless the word is an acronym."""
     first = sentence.split(maxsplit=1)[0]
     return sentence if first.isupper() and len(first) > 1 else sentence[:1].lower() + sentence[1:]
-
-
-def _value(entry: Threshold) -> str:
-    if entry.unit == "share":
-        return percent(entry.value)
-    if entry.unit.startswith("bytes"):
-        return size(entry.value) + entry.unit.removeprefix("bytes")
-    return f"{number(entry.value)} {entry.unit}"
 
 
 def _cell(text: str) -> str:

@@ -10,7 +10,7 @@ _DATA: Final = (
     "by_rank",
     "by_node",
     "left_out",
-    "throttle_reasons",
+    "throttle_reason_shares",
     "environment.packages",
     "environment.seeds",
 )

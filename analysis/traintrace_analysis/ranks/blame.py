@@ -27,6 +27,7 @@ class Straggler:
         hidden: True if the others wait for them inside accounts that hold work as well, so that the
             accounts in which nobody can wait tell who it is.
         late_share: Share of the steps in which it happens, if not in nearly all of them; else None.
+        since: Round since which it happens, if it did not before; else 0.
         removed: Rows by rounds: what a repair takes out of their own work, in ns; below 0 in a round
             in which a repaired rank would have done more.
     """
@@ -42,6 +43,14 @@ class Straggler:
     hidden: bool
     late_share: float | None
     removed: Floats
+    since: int = 0
+
+    @property
+    def part(self) -> float:
+        """Share of the rounds that it concerns."""
+        if self.late_share is not None:
+            return self.late_share
+        return 1.0 - self.since / self.removed.shape[1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +60,7 @@ class Suspect:
     Attributes:
         own: Own work that was tested, ranks by rounds. doubtful: accounts that it leaves out.
         level_ns: Usual own work per step of what was tested.
+        since: Round at which what was tested begins.
     """
 
     rows: Ints
@@ -60,11 +70,13 @@ class Suspect:
     test: Departures
     row: int
     level_ns: float
+    since: int = 0
 
     def share(self, work: OwnWork) -> float:
-        """Give the excess as a share of the usual step."""
+        """Give the excess as a share of the usual step, over all rounds."""
         log = self.test.log[self.row : self.row + 1]
-        return float(shares_of_step(np.array([self.level_ns]), log, work)[0])
+        share = float(shares_of_step(np.array([self.level_ns]), log, work)[0])
+        return share * (1.0 - self.since / work.rounds)
 
     def chance_at_least(self, bound: float, work: OwnWork) -> float:
         """Give the chance that the true share reaches `bound`."""
@@ -82,55 +94,89 @@ def blame(suspects: Sequence[Suspect], work: OwnWork) -> tuple[Straggler, ...]:
     """Turn suspects into stragglers, the costliest first: ranks of one cause are one straggler."""
     if not suspects:
         return ()
-    blamed = np.concatenate([one.rows for one in suspects])
-    healthy = np.setdiff1d(np.arange(len(work.ranks)), blamed)
+    healthy = _healthy(suspects, work)
+    if not len(healthy):  # not all can be slower than the others: the clearest suspect stands
+        suspects = [max(suspects, key=lambda one: one.share(work))]
+        healthy = _healthy(suspects, work)
     groups: dict[object, list[Suspect]] = {}
     for number, one in enumerate(suspects):
-        cause = find_cause(work, one.rows, healthy, doubtful=one.doubtful)
-        key = number if one.node is not None else (cause.kind, cause.account, one.doubtful)
+        rounds = _rounds_since(one.since, work)
+        cause = find_cause(work, one.rows, healthy, doubtful=one.doubtful, rounds=rounds)
+        alone = one.node is not None or one.since > 0
+        key = number if alone else (cause.kind, cause.account, one.doubtful)
         groups.setdefault(key, []).append(one)
     return _bill([_straggler(group, healthy, work) for group in groups.values()])
 
 
-def intermittent(rotation: Rotation, own: Floats, work: OwnWork) -> Straggler | None:
-    """Give the rank to which most late rounds are due, though most of its rounds are as usual."""
-    row = rotation.carrier
-    if row is None:
-        return None
-    late = rotation.late & (rotation.last == row)
-    lost = np.where(late, rotation.lost, 0.0)
-    share = float(lost.sum() / work.step.sum())
-    if share < limit("straggler_share_warning"):
-        return None
-    rows = np.array([row])
-    others = np.setdiff1d(np.arange(len(own)), rows)
-    excess = float(lost.mean())
-    return Straggler(
-        rows=rows,
-        node=None,
-        cause=find_cause(work, rows, others, rounds=late),
-        excess_ns=excess,
-        share=share,
-        billed_ns=excess,
-        confidence=limit("carrier_confidence"),
-        critical=0.0,
-        hidden=False,
-        late_share=float(late.mean()),
-        removed=lost[None, :],
+def _healthy(suspects: Sequence[Suspect], work: OwnWork) -> Ints:
+    blamed = np.concatenate([one.rows for one in suspects])
+    return np.setdiff1d(np.arange(len(work.ranks)), blamed)
+
+
+def intermittent(
+    rotation: Rotation, work: OwnWork, blamed: frozenset[int], doubtful: frozenset[str]
+) -> tuple[Straggler, ...]:
+    """Give the ranks to which most late rounds are due, though most of their rounds are as usual.
+
+    Args:
+        rotation: The late rounds.
+        work: The ranks compared.
+        blamed: Rows that are slow all the time.
+        doubtful: Accounts that may hold waiting, where the others wait in them.
+    """
+    carriers = np.array(
+        [row for row in rotation.carriers.rows if row not in blamed], dtype=np.int64
     )
+    mine = np.isin(rotation.last, carriers)
+    whole = float(rotation.lost[mine].sum() / work.step.sum())
+    if not rotation.carriers.habit or whole < limit("straggler_share_warning"):
+        return ()
+    others = np.setdiff1d(np.arange(len(work.ranks)), [*carriers, *blamed])
+    groups: dict[object, list[int]] = {}
+    for row in carriers:
+        rounds = rotation.excess[row] > 0.0
+        cause = find_cause(work, np.array([row]), others, doubtful=doubtful, rounds=rounds)
+        groups.setdefault((cause.kind, cause.account), []).append(int(row))
+    found = []
+    for members in groups.values():
+        rows = np.array(members)
+        late = (rotation.excess[rows] > 0.0).any(axis=0)
+        lost = np.where(np.isin(rotation.last, rows), rotation.lost, 0.0)
+        found.append(
+            Straggler(
+                rows=rows,
+                node=None,
+                cause=find_cause(work, rows, others, doubtful=doubtful, rounds=late),
+                excess_ns=float(lost.mean()),
+                share=float(lost.sum() / work.step.sum()),
+                billed_ns=float(lost.mean()),
+                confidence=limit("carrier_confidence"),
+                critical=0.0,
+                hidden=bool(doubtful),
+                late_share=float(late.mean()),
+                removed=rotation.excess[rows],
+            )
+        )
+    return tuple(sorted(found, key=lambda one: -one.excess_ns))
+
+
+def _rounds_since(since: int, work: OwnWork) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    rounds: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = np.arange(work.rounds) >= since
+    return rounds
 
 
 def _straggler(group: Sequence[Suspect], healthy: Ints, work: OwnWork) -> Straggler:
     rows = np.sort(np.concatenate([one.rows for one in group]))
-    own, doubtful = group[0].own, group[0].doubtful
-    usual = float(np.median(own[healthy], axis=0).mean())
-    means = own[rows].mean(axis=1)
+    own, doubtful, since = group[0].own, group[0].doubtful, group[0].since
+    rounds = _rounds_since(since, work)
+    usual = np.median(own[healthy], axis=0)
+    means = np.where(rounds, own[rows] - usual, 0.0).mean(axis=1)
     critical = limit("straggler_share_critical")
     return Straggler(
         rows=rows,
         node=group[0].node,
-        cause=find_cause(work, rows, healthy, doubtful=doubtful),
-        excess_ns=max(0.0, float(means.max()) - usual),
+        cause=find_cause(work, rows, healthy, doubtful=doubtful, rounds=rounds),
+        excess_ns=max(0.0, float(means.max())),
         share=max(one.share(work) for one in group),
         billed_ns=0.0,
         confidence=max(
@@ -139,7 +185,8 @@ def _straggler(group: Sequence[Suspect], healthy: Ints, work: OwnWork) -> Stragg
         critical=max(one.chance_at_least(critical, work) for one in group),
         hidden=bool(doubtful),
         late_share=None,
-        removed=own[rows] - _repaired(own, rows, healthy),
+        removed=np.where(rounds, own[rows] - _repaired(own, rows, healthy), 0.0),
+        since=since,
     )
 
 

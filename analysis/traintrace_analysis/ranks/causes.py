@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from traintrace.accounts import GROUPS
+from traintrace_analysis.ranks.departures import Marks
 from traintrace_analysis.ranks.own_work import OwnWork
 from traintrace_analysis.step_window import Floats, Ints
 from traintrace_analysis.thresholds import limit
@@ -45,7 +46,7 @@ def find_cause(
     healthy: Ints,
     *,
     doubtful: frozenset[str] = frozenset(),
-    rounds: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] | None = None,
+    rounds: Marks | None = None,
 ) -> Cause:
     """Find the account in which `rows` exceed the median of `healthy` most.
 
@@ -56,10 +57,39 @@ def find_cause(
         doubtful: Accounts inside which the others wait; those are then no cause.
         rounds: The rounds to look at; all if None.
     """
-    excess = {
-        name: _excess(part if rounds is None else part[:, rounds], rows, healthy)
-        for name, part in work.accounts.items()
-    }
+    return _decide(
+        {
+            name: _excess(part if rounds is None else part[:, rounds], rows, healthy)
+            for name, part in work.accounts.items()
+        },
+        work,
+        doubtful,
+    )
+
+
+def find_cause_of_rounds(
+    work: OwnWork, last: Ints, late: Marks, doubtful: frozenset[str] = frozenset()
+) -> Cause:
+    """Find the account in which, in late rounds, the last rank exceeds the median of all most.
+
+    Args:
+        work: The ranks compared.
+        last: The row that was last, by round.
+        late: The rounds to look at.
+        doubtful: Accounts inside which the others wait.
+    """
+    places = np.flatnonzero(late)
+    return _decide(
+        {
+            name: float((part[last[places], places] - np.median(part[:, places], axis=0)).mean())
+            for name, part in work.accounts.items()
+        },
+        work,
+        doubtful,
+    )
+
+
+def _decide(excess: Mapping[str, float], work: OwnWork, doubtful: frozenset[str]) -> Cause:
     gap = sum(ns for name, ns in excess.items() if name not in doubtful)
     if doubtful:
         # What the others wait longer is the gap that a cause has to explain.

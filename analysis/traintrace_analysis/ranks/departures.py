@@ -31,6 +31,7 @@ class Departures:
         first, second: The same mean over either half of the steps.
         freedom: Degrees of freedom of `error`.
         independent: How many independent steps the series is worth.
+        memories: Steps that one independent step takes, per row. memory: the same of all rows.
     """
 
     log: Floats
@@ -40,25 +41,36 @@ class Departures:
     second: Floats
     freedom: float
     independent: float
+    memories: Floats
+    memory: float
 
     @property
     def enough(self) -> bool:
         """True if the steps are worth enough independent ones to say anything."""
         return self.independent >= limit("rank_independent_steps")
 
-    def slower(self, alpha: float) -> Marks:
+    @property
+    def lasting(self) -> Marks:
+        """Mark rows whose excess shows in both halves of the steps."""
+        least = np.minimum(self.first, self.second)
+        marks: Marks = least >= limit("rank_persistence") * self.log
+        return marks
+
+    def certain(self, alpha: float) -> Marks:
         """Mark rows that are slower than the others, all of them at the error rate `alpha` together.
 
-        One-sided, Sidak over the rows: of R equal ranks one is always the slowest. The excess has to
-        show in both halves of the steps as well. What lies outside the spread of single steps
-        needs no memory to be known: nearly every step shows it.
+        One-sided, Sidak over the rows: of R equal ranks one is always the slowest. What lies outside
+        the spread of single steps needs no memory to be known: nearly every step shows it.
         """
         each = -math.expm1(math.log1p(-alpha) / len(self.log))
         cut = student_quantile(_NORMAL.inv_cdf(1.0 - each), self.freedom)
-        certain = (self.log > cut * self.error) & self.enough
-        certain |= self.log > limit("rank_outside_spread") * self.spread
-        lasting = np.minimum(self.first, self.second) >= limit("rank_persistence") * self.log
-        marks: Marks = certain & lasting
+        marks: Marks = (self.log > cut * self.error) & self.enough
+        marks |= self.log > limit("rank_outside_spread") * self.spread
+        return marks
+
+    def slower(self, alpha: float) -> Marks:
+        """Mark rows that are slower than the others beyond chance, in both halves of the steps."""
+        marks: Marks = self.certain(alpha) & self.lasting
         return marks
 
     def chance_at_least(self, row: int, log: float) -> float:
@@ -69,11 +81,15 @@ class Departures:
         return min(max(_NORMAL.cdf(z), 0.05), 0.95)
 
 
-def measure_departures(own: Floats) -> Departures:
+def measure_departures(own: Floats, whole: Departures | None = None) -> Departures:
     """Measure how each row of `own` (ranks by steps, ns, no NaN) departs from the others.
 
     Spread and memory are those that most rows have, which many ranks tell precisely, unless a row's
     own is clearly larger or longer.
+
+    Args:
+        own: The durations.
+        whole: Of a longer series; a stretch has no less spread and memory than that.
     """
     logs = np.log(np.maximum(own, 1.0))
     apart = winsorise_rows(logs - median_of_others(logs))
@@ -84,6 +100,9 @@ def measure_departures(own: Floats) -> Departures:
     centred = apart - mean[:, None]
     spread = np.sqrt((centred**2).mean(axis=1) * count / max(1, count - 1))
     time, own_time = _memories(centred)
+    if whole is not None:
+        time, own_time = max(time, whole.memory), np.maximum(own_time, whole.memories)
+        spread = np.maximum(spread, whole.spread)
     usual = float(np.median(spread))
     others = max(1, rows - 1)
     independent = count / time
@@ -100,6 +119,8 @@ def measure_departures(own: Floats) -> Departures:
         second=apart[:, half:].mean(axis=1),
         freedom=max(2.0, others * (independent - 1.0)),
         independent=independent,
+        memories=own_time,
+        memory=time,
     )
 
 

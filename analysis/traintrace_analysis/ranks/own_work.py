@@ -14,6 +14,7 @@ import numpy as np
 from traintrace.accounts import GROUPS, STEP_ACCOUNT_NAMES
 from traintrace_analysis.findings import Clock
 from traintrace_analysis.metrics import rank_means
+from traintrace_analysis.pauses import share_out
 from traintrace_analysis.ranks.cutter import Cutter
 from traintrace_analysis.step_window import Floats, Ints, StepWindow
 
@@ -69,6 +70,12 @@ class OwnWork:
         """Number of rounds."""
         return len(self.step)
 
+    @property
+    def even_step_ns(self) -> float:
+        """Usual step if nobody had to wait for anybody, as far as waiting was marked."""
+        for_others = np.median(self.waiting, axis=0) - self.waiting.min(axis=0)
+        return max(1.0, float(np.median(self.step - for_others)))
+
     def hidden(self, doubtful: frozenset[str]) -> Floats:
         """Give the time in accounts that may hold waiting.
 
@@ -90,8 +97,13 @@ def is_sharded(window: StepWindow) -> bool:
     return any(part in name for name in names for part in _SHARDED)
 
 
-def measure_own_work(window: StepWindow) -> OwnWork | None:
-    """Give the own work of all ranks that can be compared; None for fewer than two, or no time."""
+def measure_own_work(window: StepWindow, pauses: Floats | None = None) -> OwnWork | None:
+    """Give the own work of all ranks that can be compared; None for fewer than two, or no time.
+
+    Args:
+        window: The steps.
+        pauses: Ranks by steady steps in ns: time that other findings name, which is left out.
+    """
     if len(window.ranks) < 2 or window.steady_steps < 1:
         return None
     rows, left_out, marked = _comparable(window)
@@ -106,9 +118,16 @@ def measure_own_work(window: StepWindow) -> OwnWork | None:
     accounts = _device_accounts(window, pick) if window.clock == "device" else _host_accounts(pick)
     if window.clock == "device":
         total = _sum(accounts.values(), step.shape)
+    if pauses is not None:
+        parts = share_out(accounts, pauses[pick.rows])
+        accounts = {name: part - parts[name] for name, part in accounts.items()}
+        total = np.maximum(total - _sum(parts.values(), step.shape), 0.0)
     doubtful = _doubtful(accounts, marked=marked, sharded=sharded, blind=accelerator_host)
-    if window.clock == "host" and not accelerator_host:
-        total = _by_round(total, [accounts[name] for name in _AFTER_SYNC if name in accounts])
+    if not accelerator_host:
+        after = {name: accounts[name] for name in _AFTER_SYNC if name in accounts}
+        moved = {name: _by_round(part) for name, part in after.items()}
+        total = total - _sum(after.values(), step.shape) + _sum(moved.values(), step.shape)
+        accounts = {**accounts, **moved}
     return OwnWork(
         ranks=tuple(window.ranks[place] for place in rows),
         nodes=tuple(window.facts[place].node for place in rows),
@@ -209,14 +228,9 @@ def _doubtful(
     return tuple(names for names in dict.fromkeys(present) if names)
 
 
-def _by_round(total: Floats, after: list[Floats]) -> Floats:
+def _by_round(after: Floats) -> Floats:
     """Move what follows the synchronisation into the round that has to wait for it."""
-    if not after or total.shape[1] < 2:
-        return total
-    late = _sum(after, total.shape)
-    moved = total - late
-    moved[:, 1:] += late[:, :-1]
-    moved[:, 0] += late[:, 0]
+    moved: Floats = np.concatenate([after[:, :1], after[:, :-1]], axis=1)
     return moved
 
 

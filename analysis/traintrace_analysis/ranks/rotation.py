@@ -1,4 +1,4 @@
-"""Steps in which one rank keeps the others waiting, now this one and now that."""
+"""Steps in which a rank keeps the others waiting that does not always: now this one and now that, or one of them."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from traintrace_analysis.statistics import autocorrelation_time
+from traintrace_analysis.ranks.carriers import Carriers, count_episodes, find_carriers
+from traintrace_analysis.ranks.departures import Marks
+from traintrace_analysis.statistics import estimate_ratio
 from traintrace_analysis.step_window import Floats, Ints
 from traintrace_analysis.thresholds import limit
 
@@ -24,69 +26,98 @@ class Rotation:
         lost: What the slowest rank adds in a late round above the usual slowest, in ns; else 0.
         late_share: Share of rounds that are late. by_row: share of the late rounds by row.
         by_chance: Share of rounds that would be late if ranks were late independently of each other.
-        share: `lost` as a share of step time.
-        carrier: Row that carries most of what is lost, beyond chance; None if it rotates.
+        excess: The same for every row that is late in a round, ranks by rounds.
+        share: `lost` as a share of step time. seldom_chance: chance that the true share reaches the
+            limit for rounds that are seldom late.
+        occasions: How often a rank began to be late.
+        carriers: Rows that carry most of what is lost, beyond chance; none if it rotates.
     """
 
-    late: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+    late: Marks
     last: Ints
     lost: Floats
+    excess: Floats
     late_share: float
     by_chance: float
     by_row: Floats
     share: float
-    carrier: int | None
+    seldom_chance: float
+    occasions: int
+    carriers: Carriers
 
     @property
     def rotates(self) -> bool:
-        """True if it costs enough, often enough, and is not the odd hiccup that every machine has."""
-        often = self.late_share >= limit("rotating_late_share")
-        costs = self.share >= limit("rotating_share_warning")
-        return self.carrier is None and often and costs and self._beyond_hiccups()
+        """True if it costs enough, however seldom each rank is late, and no few ranks carry it."""
+        return not self.carriers.rows and self.costs
 
-    def _beyond_hiccups(self) -> bool:
-        """Tell whether ranks are late more often than one step in forty, or take turns at it."""
-        rows = len(self.by_row)
-        if self.late_share / rows >= limit("rotating_hiccup_rate"):
-            return True
-        known = len(self.late) / autocorrelation_time(self.late.astype(np.float64))
-        error = math.sqrt(max(self.by_chance * (1.0 - self.by_chance), 1e-9) / known)
-        return self.late_share - self.by_chance > 4.0 * error
+    @property
+    def costs(self) -> bool:
+        """True if late rounds cost enough: a little if there are many, more if they are few."""
+        if self.occasions < limit("carrier_episodes"):
+            return False
+        if self.late_share >= limit("rotating_late_share"):
+            return self.share >= limit("rotating_share_warning")
+        return self.seldom_chance >= limit("rotating_seldom_confidence")
 
 
-def find_late_rounds(own: Floats, step: Floats) -> Rotation:
+def find_late_rounds(
+    own: Floats, step: Floats, independent: float, waits: Floats | None = None
+) -> Rotation:
     """Find the rounds that a rank far outside the ordinary spread makes late.
 
     The spread is taken from the fast side, which no straggler touches; each rank's own pace is
-    taken out first, so that a rank that is always slow is no part of it.
+    taken out first, so that a rank that is always slow is no part of it. All ranks together pay the
+    slowest of each round, so what counts is how far it lies beyond the slowest that this spread
+    brings forth, whether each rank is late in one step of four or of four hundred.
+
+    Args:
+        own: Own work, ranks by rounds, in ns.
+        step: What each round took, in ns.
+        independent: How many independent rounds the series is worth.
+        waits: How long each rank waited, if that has to confirm who was late: who comes last waits
+            less than the others by about what it did more.
     """
     logs = np.log(np.maximum(own, 1.0))
     logs = logs - np.median(logs - np.median(logs, axis=0), axis=1, keepdims=True)
-    middle = np.median(logs, axis=0)
-    apart = logs - middle
-    spread = _fast_side_spread(apart)
-    fence = np.maximum(limit("rotating_outlier") * spread, math.log1p(limit("rotating_excess")))
-    outside = apart > fence[:, None]
-    late = outside.any(axis=0)
-    last = np.where(outside, apart, -np.inf).argmax(axis=0)
-    last = np.where(late, last, apart.argmax(axis=0))
-    usual = np.exp(middle)
+    apart = logs - np.median(logs, axis=0)
+    if len(own) == 2:  # their median lies half way
+        apart = 2.0 * apart
     rows = len(own)
-    expected = _NORMAL.inv_cdf((rows - 0.375) / (rows + 0.25)) * float(np.median(spread))
-    above = np.exp(apart[last, np.arange(own.shape[1])]) - math.exp(expected)
-    lost = np.where(late, np.maximum(above, 0.0) * usual, 0.0)
-    count = max(1, int(late.sum()))
-    by_row = np.bincount(last[late], minlength=rows) / count
+    spread = _fast_side_spread(apart)
+    slowest = _NORMAL.inv_cdf((rows - 0.375) / (rows + 0.25)) * float(np.median(spread))
+    reach = np.maximum(_reach(rows, independent) * spread, math.log1p(limit("rotating_excess")))
+    outside = apart > reach[:, None]
+    above = np.maximum(np.exp(apart) - math.exp(slowest), 0.0) * np.exp(logs - apart)
+    if waits is not None:
+        outside &= np.median(waits, axis=0) - waits >= limit("waits_less") * above
+    excess = np.where(outside, above, 0.0)
+    late = outside.any(axis=0)
+    last = np.where(late, np.where(outside, apart, -np.inf).argmax(axis=0), apart.argmax(axis=0))
+    lost = excess.max(axis=0)
+    ratio = estimate_ratio(lost, step)
     return Rotation(
         late=late,
         last=last,
         lost=lost,
+        excess=excess,
         late_share=float(late.mean()),
         by_chance=float(1.0 - np.exp(np.log1p(-np.minimum(outside.mean(axis=1), 0.999)).sum())),
-        by_row=by_row,
+        by_row=np.bincount(last[late], minlength=rows) / max(1, int(late.sum())),
         share=float(lost.sum() / step.sum()),
-        carrier=_carrier(late, last, lost, rows),
+        seldom_chance=(
+            0.0 if ratio is None else ratio.chance_at_least(limit("rotating_seldom_share"))
+        ),
+        occasions=int(count_episodes(outside).sum()),
+        carriers=find_carriers(outside, last, lost),
     )
+
+
+def _reach(rows: int, independent: float) -> float:
+    """Give the standard deviations beyond which the slowest of so many ranks seldom lies by chance."""
+    each = -math.expm1(math.log1p(-limit("rotating_outlier")) / rows)
+    # The spread itself is known only so well.
+    error = math.sqrt(0.5 / (independent * max(1, rows - 1)))
+    return _NORMAL.inv_cdf(1.0 - each) * (1.0 + 2.0 * error)
 
 
 def _fast_side_spread(apart: Floats) -> Floats:
@@ -97,34 +128,3 @@ def _fast_side_spread(apart: Floats) -> Floats:
     middle = below[np.arange(len(apart)), np.maximum(count - 1, 0) // 2]
     spread = np.where(count > 0, _MAD_TO_SD * middle, 0.0)
     return np.maximum(spread, float(np.median(spread)))
-
-
-def _carrier(late: Floats, last: Ints, lost: Floats, rows: int) -> int | None:
-    """Give the row that most is lost to, if ranks that are equally often late would not bring it.
-
-    Late rounds that follow each other on one rank count once. The chance of so many is binomial,
-    bounded by its relative entropy (Chernoff 1952), over all rows.
-    """
-    if not lost.sum() > 0.0:
-        return None
-    carried = np.bincount(last, weights=lost, minlength=rows) / lost.sum()
-    row = int(carried.argmax())
-    if carried[row] < limit("carrier_share"):
-        return None
-    places = np.flatnonzero(late)
-    starts = np.ones(len(places), dtype=bool)
-    starts[1:] = (np.diff(places) > 1) | (np.diff(last[places]) != 0)
-    episodes = last[places][starts]
-    count, own = len(episodes), int((episodes == row).sum())
-    halves = [
-        int(((last == row) & late)[half].sum()) for half in np.array_split(np.arange(len(late)), 2)
-    ]
-    if own < limit("carrier_episodes") or min(halves) < own / 4:
-        return None
-    share, fair = own / count, 1.0 / rows
-    if share <= fair:
-        return None
-    entropy = share * math.log(share / fair)
-    if share < 1.0:
-        entropy += (1.0 - share) * math.log((1.0 - share) / (1.0 - fair))
-    return row if rows * math.exp(-count * entropy) < limit("rank_false_alarm") / 4 else None

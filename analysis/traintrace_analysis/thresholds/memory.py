@@ -20,6 +20,12 @@ LIMITS: Final[Mapping[str, Threshold]] = {
     "device_memory_share_critical": Threshold(
         0.98, "share", "allocated, of the device: one tensor more than usual ends the run"
     ),
+    "device_memory_share_full": Threshold(
+        0.98,
+        "share",
+        "taken of the device by anybody; on 80 GB the rest is 1.6 GB, about what a second context, NCCL's "
+        "buffers and a library's workspace take, which cannot use the allocator's cache",
+    ),
     "host_memory_share_warning": Threshold(
         0.90, "share", "of RAM; the kernel begins to drop the page cache that loaders read through"
     ),

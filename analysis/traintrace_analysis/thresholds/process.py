@@ -29,10 +29,7 @@ LIMITS: Final[Mapping[str, Threshold]] = {
     "other_cores_share": Threshold(
         0.25,
         "share",
-        "of the cores; measured on 2 cores: one busy neighbour takes 0.33 to 0.5, daemons and readings under 0.1",
-    ),
-    "cores_full": Threshold(
-        0.90, "share", "of the node's CPUs; below it a free core was there somewhere"
+        "of the cores that the run may use; measured on 2 cores: one busy neighbour takes 0.33 to 0.5, daemons and readings under 0.1",
     ),
     "cpu_share_high": Threshold(
         0.95,

@@ -35,6 +35,9 @@ LIMITS: Final[Mapping[str, Threshold]] = {
     "rank_persistence": Threshold(
         0.33, "ratio", "either half of the window shows at least a third of the excess"
     ),
+    "onset_steps": Threshold(
+        10.0, "steps", "since a rank became slow; fewer are a pause and no pace, whatever their excess"
+    ),
     "rank_outlier": Threshold(
         3.0,
         "ratio",
@@ -62,20 +65,27 @@ LIMITS: Final[Mapping[str, Threshold]] = {
         0.5, "share", "of the variance of own work between ranks; the amount is then its main cause"
     ),
     "rotating_outlier": Threshold(
-        5.0, "ratio", "standard deviations, as for a step that is an outlier of its own rank"
+        0.01,
+        "share",
+        "rounds in which the slowest of as many equal ranks lies so far out, by their ordinary spread: 2.6 "
+        "standard deviations at 2 ranks, 3.6 at 64",
     ),
     "rotating_excess": Threshold(
         0.10, "ratio", "a round that a rank prolongs by less than a tenth is not called late"
     ),
     "rotating_late_share": Threshold(
-        0.25, "share", "of the rounds; seldom late is jitter, not a pattern over ranks"
+        0.25, "share", "of the rounds; rarer ones are spikes, and count from `rotating_seldom_share`"
     ),
     "rotating_share_warning": Threshold(0.05, "share", "of step time that late rounds cost"),
-    "rotating_hiccup_rate": Threshold(
-        0.025,
+    "rotating_seldom_share": Threshold(
+        0.10,
         "share",
-        "of a rank's steps; one hiccup in a hundred steps is ordinary, and a thousand ranks have ten at any "
-        "step, so that rarer ones count only if ranks take turns at them",
+        "of step time that rare late rounds cost; the line of JITTER. All wait for the slowest, so rare "
+        "spikes of each rank add up: 1 % of steps of 2 to 6 times the usual time cost 6 % with two ranks, "
+        "which is ordinary, 19 % with 8 and 58 % with 64, which is lost time whoever has it",
+    ),
+    "rotating_seldom_confidence": Threshold(
+        0.75, "share", "chance that rare late rounds cost so much, as for JITTER"
     ),
     "carrier_share": Threshold(
         0.6,

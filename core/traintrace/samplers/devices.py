@@ -36,15 +36,17 @@ def load_nvml() -> Any:
     """Load and start NVML.
 
     Raises:
-        NoNvml: The package or the driver is missing.
+        NoNvml: The package or the driver is missing, or does not work.
     """
     try:
         import pynvml  # type: ignore[import-untyped]  # ships no types
     except ImportError as error:
         raise NoNvml("nvidia-ml-py is not installed") from error
+    except Exception as error:  # somebody else's code; it costs these readings only
+        raise NoNvml(f"nvidia-ml-py does not load: {type(error).__name__}: {error}") from error
     try:
         pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
+    except Exception as error:  # NVMLError, or whatever a broken package raises
         raise NoNvml(f"the driver does not tell: {error}") from error
     return pynvml
 

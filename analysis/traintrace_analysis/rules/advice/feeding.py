@@ -1,7 +1,7 @@
 """How to feed a run faster: how many workers hide the wait, or what limits that more of them do not help."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from traintrace.facts import Setup
@@ -66,6 +66,17 @@ def advise(setup: Setup, supply: Supply, *, burst_ms: float | None = None) -> Fe
         supply: What its loader delivered.
         burst_ms: Length of a long wait where a few steps wait for most of the time, else None.
     """
+    feeding = _advise(setup, supply, burst_ms)
+    if not setup.loader.reads_for_all:
+        return feeding
+    why = f"Rank 0 reads the batches of all ranks (accelerate's dispatch mode). {feeding.why}".rstrip()
+    action = (
+        f"Set dispatch_batches=False, so that each rank reads its own batches. Or: {feeding.action}"
+    )
+    return replace(feeding, why=why, action=action)
+
+
+def _advise(setup: Setup, supply: Supply, burst_ms: float | None) -> Feeding:
     needed = workers_to_hide(supply)
     if supply.workers is None:
         action = (
@@ -154,7 +165,7 @@ def _more_reading(supply: Supply, needed: int | None) -> Feeding:
         if rate is not None and rate >= _NOTABLE_BYTES_PER_S
     ]
     why = (
-        f"{maker} computes for only {percent(cpu)} of the time that it needs for one: the rest it waits "
+        f"{maker} computes for only {percent(cpu)} of the time that it needs for a batch: the rest it waits "
         "for a disk, a network or another process."
         + (f" The node reads {' and '.join(rates)}." if rates else "")
     )

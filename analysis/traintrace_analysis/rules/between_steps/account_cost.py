@@ -1,5 +1,6 @@
 """Runs that spend much of their time in work between the steps that was asked for."""
 
+from dataclasses import replace
 from typing import Final
 
 from traintrace_analysis.context import NS_PER_MS, NS_PER_S, Context, grade_of_wall
@@ -7,6 +8,7 @@ from traintrace_analysis.findings import Finding
 from traintrace_analysis.replay import without
 from traintrace_analysis.rules.between_steps.apart import named_apart_ns
 from traintrace_analysis.rules.between_steps.rhythm import is_fixed_cost, pauses_of, rarer
+from traintrace_analysis.rules.ranks.wording import ranks_text
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import count, milliseconds, percent, seconds
@@ -70,6 +72,7 @@ def _account_cost(
         action: What to do, whatever the rhythm.
         caution: What to add where the account may hold waiting for the device; "" if it may not.
     """
+    context, spenders = _where_most_is_spent(context, account)
     totals = context.rank.totals
     apart_ns = named_apart_ns(context).get(account, 0.0)
     spent_ns = totals.account_ns.get(account, 0) - apart_ns
@@ -87,16 +90,21 @@ def _account_cost(
     calls = totals.calls.get(account)
     inside_s = totals.inside_ns.get(account, 0) / NS_PER_S
     wall_s = totals.wall_ns / NS_PER_S
-    each = f", {milliseconds(spent_ns / NS_PER_MS / calls)} each" if calls and calls > 1 else ""
-    times = f" in {count(calls, 'call')}" if calls else ""
+    # Where there is a rhythm, it says how long each pause is, and often how many there are.
+    rhythmic = pauses.number if pauses is not None and pauses.number > 1 else None
+    alone = calls is not None and calls > 1 and rhythmic is None
+    each = f", {milliseconds(spent_ns / NS_PER_MS / calls)} each" if calls and alone else ""
+    times = f" in {count(calls, 'call')}" if calls and calls != rhythmic else ""
     why = f"{seconds(cost_s)} of {seconds(wall_s)} went to {account}{times}{each}."
     if pauses is not None and pauses.number > 1:
         why += f" It comes {pauses.told()}."
         action += " " + rarer(cost_s, wall_s, pauses.every, limit(f"{account}_share_warning") / 2.0)
+    if len(spenders) < len(context.window.ranks):
+        why += f" Only {ranks_text(spenders)} did so; the other ranks wait for that when they next synchronise."
     if inside_s > 0.0:
         why += f" {seconds(inside_s)} of it lies inside steps, and is no part of their step time."
     if apart_ns > 0.0:
-        why += f" {seconds(apart_ns / NS_PER_S)} more of it were pauses that have a finding of their own."
+        why += f" {seconds(apart_ns / NS_PER_S)} more of it have a finding of their own."
     return [
         Finding(
             id=f"{account}-cost",
@@ -104,7 +112,7 @@ def _account_cost(
             family="between_steps",
             severity=severity,
             confidence=confidence,
-            ranks=context.window.ranks,
+            ranks=spenders,
             evidence={
                 "share_of_wall": share,
                 f"{account}_s": cost_s,
@@ -121,6 +129,20 @@ def _account_cost(
             action=action,
         )
     ]
+
+
+def _where_most_is_spent(context: Context, account: str) -> tuple[Context, tuple[int, ...]]:
+    """Look at the run from the rank that spends most in `account`, and name all that spend about as much.
+
+    Often one rank alone evaluates or saves, and it is rarely the representative one. All wait for it, so the
+    job loses what it spends. Ranks that differ by less than a tenth are alike.
+    """
+    spent = {rank.rank: rank.totals.account_ns.get(account, 0) for rank in context.window.facts}
+    most = max(context.window.facts, key=lambda rank: spent[rank.rank], default=context.rank)
+    if spent.get(most.rank, 0) <= 1.1 * spent.get(context.rank.rank, 0):
+        most = context.rank
+    half = spent.get(most.rank, 0) / 2
+    return replace(context, rank=most), tuple(rank for rank, ns in spent.items() if ns >= half)
 
 
 EVALUATION: Final = Rule(

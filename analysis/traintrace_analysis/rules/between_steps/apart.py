@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from traintrace.accounts import STEP_ACCOUNT_NAMES
 from traintrace.facts import RankFacts, Span
 from traintrace_analysis.columns import as_integers, step_ids
-from traintrace_analysis.context import Context
+from traintrace_analysis.context import NS_PER_MS, Context
 from traintrace_analysis.rules.between_steps.incidents import (
     measure_collections,
     measure_compilations,
@@ -20,24 +21,22 @@ from traintrace_analysis.rules.between_steps.incidents import (
 
 
 def named_apart_ns(context: Context) -> Mapping[str, float]:
-    """Give the nanoseconds by account that findings of pauses name, on the representative rank."""
+    """Give the nanoseconds by account that findings of pauses and of ranks name, on the representative rank."""
     candidates = (
         (measure_collections(context), "gc"),
         (measure_compilations(context), "recompiles"),
     )
-    named = [
-        incidents
-        for incidents, cause in candidates
-        if incidents.severity(context, cause) in ("warning", "critical")
-    ]
-    if not named:
-        return {}
-    rank = context.rank
+    named = [incidents for incidents, cause in candidates if incidents.is_named(context, cause)]
+    rank, totals = context.rank, context.rank.totals
+    apart: dict[str, float] = defaultdict(float)
+    if context.comparison is not None:
+        steady = max(0, totals.steps - context.window.warmup_steps)
+        for account in totals.account_ns.keys() - set(STEP_ACCOUNT_NAMES):
+            apart[account] += context.comparison.billed_ms(rank.rank, account) * NS_PER_MS * steady
     before, inside = (
         _spans_by_step(rank.spans, inside=False),
         _spans_by_step(rank.spans, inside=True),
     )
-    apart: dict[str, float] = defaultdict(float)
     for incidents in named:
         outside = frozenset(incidents.between)
         for event in incidents.events:
@@ -47,8 +46,10 @@ def named_apart_ns(context: Context) -> Mapping[str, float]:
                 _share_out(ns, spans, sum(span.ns for span in spans), apart)
             elif event.step in inside:
                 _share_out(ns, inside[event.step], _step_ns(rank, event.step), apart)
-    known = rank.totals.account_ns
-    return {account: min(ns, float(known.get(account, 0))) for account, ns in apart.items()}
+    known = totals.account_ns
+    return {
+        account: min(ns, float(known.get(account, 0))) for account, ns in apart.items() if ns > 0.0
+    }
 
 
 def _spans_by_step(spans: Sequence[Span], *, inside: bool) -> dict[int, list[Span]]:

@@ -2,12 +2,15 @@
 
 from typing import Final
 
+import numpy as np
+
 from traintrace_analysis.context import NS_PER_S, Context, grade_of_wall
 from traintrace_analysis.epochs import first_fetch_cost
 from traintrace_analysis.findings import Finding
 from traintrace_analysis.replay import without
 from traintrace_analysis.rules.actions import epoch_advice
 from traintrace_analysis.rules.between_steps.apart import named_apart_ns
+from traintrace_analysis.rules.named_time import pauses_in
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.wording import count, milliseconds, percent, seconds
 
@@ -21,6 +24,7 @@ def epoch_start_cost(context: Context) -> list[Finding]:
     making_ns = totals.account_ns.get("epoch_boundary", 0)
     making_s = (making_ns - named_apart_ns(context).get("epoch_boundary", 0.0)) / NS_PER_S
     fetch_s, starts, basis = first_fetch_cost(context.wait, context.row, totals, context.window)
+    fetch_s -= _pauses_in_first_fetches_s(context)
     cost_s = making_s + fetch_s
     if not starts or not totals.wall_ns:
         return []
@@ -59,6 +63,16 @@ def epoch_start_cost(context: Context) -> list[Finding]:
             action=advice.action,
         )
     ]
+
+
+def _pauses_in_first_fetches_s(context: Context) -> float:
+    """Give what pauses that are a finding of their own took of the first fetches in the window."""
+    window, wait = context.window, context.wait
+    if wait is None or context.pauses is None:
+        return 0.0
+    excess = wait.excess[context.row, window.warmup_steps :]
+    pauses = pauses_in(context, "input_wait")[context.row]
+    return float(np.minimum(excess, pauses).sum()) / NS_PER_S
 
 
 RULE: Final = Rule(

@@ -44,7 +44,7 @@ def gap(context: Context) -> list[Finding]:
     """Find time between steps that is no evaluation, checkpoint, logging or start of an epoch."""
     found = _measure(context)
     totals, wall_s = context.rank.totals, context.rank.totals.wall_ns / NS_PER_S
-    if not found.cost_s > 0.0:
+    if not (found.cost_s > 0.0 and wall_s > 0.0):
         return []
     share = found.cost_s / wall_s
     severity = grade_of_wall(share, "gap", found.cost_s)
@@ -107,7 +107,7 @@ def _why(context: Context, found: _Unmarked, pauses: Pauses | None, wall_s: floa
         why += f" It comes {pauses.told()}"
         why += ", where epochs end." if _at_epochs(context, pauses) else "."
     if found.apart_s > 0.0:
-        why += f" {seconds(found.apart_s)} more of it were pauses that have a finding of their own."
+        why += f" {seconds(found.apart_s)} more of it have a finding of their own."
     if context.window.accelerator and not context.blind:
         why += " The device may have been busy meanwhile with work that was queued before."
     return why + sync_caution(context)

@@ -8,7 +8,12 @@ from traintrace.facts import COMPILED_KNOWN, Event
 from traintrace_analysis.context import NS_PER_S, Context
 from traintrace_analysis.findings import Finding
 from traintrace_analysis.replay import without
-from traintrace_analysis.rules.between_steps.incidents import is_first, measure_compilations
+from traintrace_analysis.rules.between_steps.incidents import (
+    is_first,
+    measure_compilations,
+    own_compilations,
+    seen_by_who_compiles_most,
+)
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.wording import count, percent, seconds
 
@@ -23,7 +28,9 @@ def recompiles(context: Context) -> list[Finding]:
     severity = found.severity(context, "recompiles")
     if severity is None:
         return []
-    totals, events = context.rank.totals, found.events
+    totals, most = context.rank.totals, seen_by_who_compiles_most(context)
+    own = own_compilations(most)
+    events = own.events
     wall_s = totals.wall_ns / NS_PER_S
     again = [event for event in events if not is_first(event)]
     steps = sorted(event.step for event in events)
@@ -38,6 +45,11 @@ def recompiles(context: Context) -> list[Finding]:
     if found.between_s > 0.0:
         why += f"; {seconds(found.between_s)} of it between steps, as in evaluation"
     why += f". Torch gives as reason: {reason}." if reason else "."
+    if found.cost_s > 1.1 * own.cost_s:
+        why += (
+            f" These are rank {most.rank.rank}'s own, which take {seconds(own.cost_s)}; other ranks compile at "
+            "other steps, and each time all wait."
+        )
     return [
         Finding(
             id="recompiles",
@@ -92,7 +104,8 @@ def _action(again: Sequence[Event], reason: str) -> str:
 def _missing(context: Context) -> str:
     if "compilation" in context.rank.unmeasured:
         return f"compilations ({context.rank.unmeasured['compilation']})"
-    seen = any(event.kind == "compilation" for event in context.rank.events)
+    ranks = context.window.facts or (context.rank,)
+    seen = any(event.kind == "compilation" for rank in ranks for event in rank.events)
     if seen or (context.window.flags & COMPILED_KNOWN).any():
         return ""
     return "compilations (nobody watched them)"

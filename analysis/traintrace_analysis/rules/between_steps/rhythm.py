@@ -22,22 +22,21 @@ class Pauses:
     Attributes:
         number: How many there are. each_ms: their mean length. steps: steps of the window.
         first_step: The step that the first of them came before or lay in.
+        every: Steps from one pause to the next, in the middle; those of the window for a single one.
+        regular: True if all distances are the same.
     """
 
     number: int
     each_ms: float
     steps: int
     first_step: int
+    every: int
+    regular: bool
 
     @property
     def is_even(self) -> bool:
         """True if it comes with every other step or more often."""
         return 2 * self.number >= self.steps
-
-    @property
-    def every(self) -> int:
-        """Steps from one pause to the next."""
-        return max(1, round(self.steps / self.number))
 
     def told(self) -> str:
         """Say how the time comes, to follow "it comes"."""
@@ -46,7 +45,8 @@ class Pauses:
             return f"with nearly every step, {each} each time"
         if self.number == 1:
             return f"in one pause of {each}, at step {self.first_step:,}"
-        return f"in {count(self.number, 'pause')} of {each} each, about every {self.every:,} steps"
+        about = "" if self.regular else "about "
+        return f"in {count(self.number, 'pause')} of {each} each, {about}every {self.every:,} steps"
 
 
 def pauses_of(context: Context, account: str) -> Pauses | None:
@@ -61,12 +61,15 @@ def pauses_of(context: Context, account: str) -> Pauses | None:
     number = int(np.argmax(within)) + 1
     if not spent.sum() > 0.0:
         return None
-    chosen = order[:number]
+    chosen = np.sort(order[:number])
+    distances = np.diff(window.steps[chosen])
     return Pauses(
         number=number,
         each_ms=float(spent[chosen].mean()) / NS_PER_MS,
         steps=len(window.steps),
-        first_step=int(window.steps[chosen.min()]),
+        first_step=int(window.steps[chosen[0]]),
+        every=max(1, round(float(np.median(distances)))) if number > 1 else len(window.steps),
+        regular=bool((distances == distances[:1]).all()),
     )
 
 

@@ -42,7 +42,13 @@ def _on_device(context: Context) -> list[Finding]:
     if np.isnan(share).all():
         return []
     row = int(np.nanargmax(share))
-    severity = _device_severity(float(share[row]), float(quotients(allocated, totals)[row]))
+    # What the allocator keeps without use it can give back when it needs room.
+    cache = np.nan_to_num(np.maximum(reserved - allocated, 0.0))
+    severity = _device_severity(
+        float(share[row]),
+        float(quotients(allocated, totals)[row]),
+        float(quotients(held - cache, totals)[row]),
+    )
     if severity is None:
         return []
     own = _known(reserved, row)
@@ -86,10 +92,13 @@ def _on_device(context: Context) -> list[Finding]:
     ]
 
 
-def _device_severity(share: float, allocated: float) -> Severity | None:
+def _device_severity(share: float, allocated: float, used: float) -> Severity | None:
+    """Grade shares of the device: taken by anybody, filled by tensors, taken without the cache."""
     if share < limit("device_memory_share_info"):
         return None
     if allocated >= limit("device_memory_share_critical"):
+        return "critical"
+    if share >= limit("device_memory_share_full") and used >= limit("device_memory_share_info"):
         return "critical"
     return "warning" if share >= limit("device_memory_share_warning") else "info"
 
@@ -153,7 +162,7 @@ RULE: Final = Rule(
             means="A device, or the RAM of a node, is nearly full of this run.",
             fires=(
                 "Device: nine tenths are taken, a warning from 95 % on, critical if tensors themselves "
-                "fill 98 %. RAM, or the limit of the container: the ranks' processes and their workers hold nine "
+                "fill 98 %, or if 98 % are taken and the allocator has no cache to give back. RAM, or the limit of the container: the ranks' processes and their workers hold nine "
                 "tenths or more."
             ),
             never=(
@@ -165,6 +174,7 @@ RULE: Final = Rule(
                 "device_memory_share_info",
                 "device_memory_share_warning",
                 "device_memory_share_critical",
+                "device_memory_share_full",
                 "host_memory_share_warning",
                 "host_memory_share_critical",
             ),

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from traintrace.facts import Setup
 from traintrace_analysis.rules.process.cores import NodeCores
@@ -31,72 +31,88 @@ class Blame:
     action: str
 
 
-def blame(node: NodeCores, setup: Setup, throttled: float) -> Blame:
+class _Fit(NamedTuple):
+    """Threads and workers per rank that fit its cores; None for what may stay.
+
+    Attributes:
+        needs_workers: There are too many workers, but training waits for what they make: fewer would make it
+            wait longer.
+    """
+
+    threads: int | None
+    workers: int | None
+    needs_workers: bool
+
+
+def blame(node: NodeCores, setup: Setup, throttled: float, input_share: float) -> Blame:
     """Tell the run's own threads, other processes and a quota apart.
 
     Args:
         node: Who used its cores.
         setup: Of the rank that waited.
         throttled: Time that its cgroup was held back over the time that it waited.
+        input_share: Share of step time that training waits for batches.
     """
     causes: list[Cause] = []
     if throttled >= limit("throttled_ratio"):
         causes.append("quota")
     # Measured from the settings: how many threads would run at once if all had work.
-    if node.wanted is not None and node.wanted > node.cores + _ROUNDING:
+    # One thread is the least there is: it is not too many for a part of a core.
+    if node.wanted is not None and node.wanted > max(1.0, node.cores) + _ROUNDING:
         causes.append("own")
-    if _others_compete(node):
+    # A quota holds back whatever others do.
+    contested = _contested(node)
+    if "quota" not in causes and contested >= limit("other_cores_share") * node.cores:
         causes.append("others")
     found = tuple(causes) or ("unknown",)
-    threads, workers = _fitting(node, setup, "others" in causes)
+    fit = _fitting(node, setup, contested if "others" in causes else 0.0, input_share)
     return Blame(
         causes=found,
-        threads=threads,
-        workers=workers,
+        threads=fit.threads,
+        workers=fit.workers,
         why=" ".join(_why(cause, node, setup) for cause in found),
-        action=_action(found, node, setup, threads, workers),
+        action=_action(found, node, setup, fit),
     )
 
 
-def _others_compete(node: NodeCores) -> bool:
-    """Tell whether other processes used many of the cores that this run may use."""
-    if node.others is None or node.node_used is None:
-        return False
-    # On a large node others may have cores of their own; only a full one leaves no doubt.
-    is_full = node.cpus is not None and node.node_used >= limit("cores_full") * node.cpus
-    has_all = node.cpus is not None and node.cores >= limit("cores_full") * node.cpus
-    return (is_full or has_all) and node.others >= limit("other_cores_share") * node.cores
+def _contested(node: NodeCores) -> float:
+    """Give how many of the cores that this run may use other processes used, at the least.
+
+    On a large node others may have cores of their own; only what does not fit there was taken from this run.
+    """
+    if node.others is None or node.cpus is None:
+        return 0.0
+    return min(node.cores, max(0.0, node.others - max(0.0, node.cpus - node.cores)))
 
 
-def _fitting(
-    node: NodeCores, setup: Setup, share_with_others: bool
-) -> tuple[int | None, int | None]:
-    """Give threads and workers per rank that fit its cores; None for what may stay."""
-    taken = (node.others or 0.0) if share_with_others else 0.0
+def _fitting(node: NodeCores, setup: Setup, taken: float, input_share: float) -> _Fit:
+    """Find what fits the cores that others did not take."""
     mine = max(1.0, node.cores - taken) / len(node.ranks)
     busy_workers = math.ceil(node.workers_own / len(node.ranks) - _ROUNDING)
     threads = max(1, math.floor(mine - max(0, busy_workers) + _ROUNDING))
     workers = max(1, math.floor(mine + _ROUNDING) - threads)
     set_threads, set_workers = setup.omp_threads, setup.loader.workers or 0
-    return (
+    too_many = set_workers > workers
+    needs_workers = too_many and input_share >= limit("input_share_warning")
+    return _Fit(
         threads if set_threads is not None and threads < set_threads else None,
-        workers if set_workers > workers else None,
+        workers if too_many and not needs_workers else None,
+        needs_workers,
     )
 
 
 def _why(cause: Cause, node: NodeCores, setup: Setup) -> str:
     if cause == "quota":
-        return f"The CPU quota of its container ({_cores(node.cores)} cores) was spent and held it back."
+        return f"The CPU quota of its container ({_cores(node.cores)}) was spent and held it back."
     if cause == "own":
         ranks = (
             f"{len(node.ranks)} ranks on the node use" if len(node.ranks) > 1 else "The run uses"
         )
         workers = f" and {count(node.workers, 'worker')}" if node.workers else ""
-        return (
-            f"{ranks} {count(node.threads or 0, 'thread')}{workers} on {_cores(node.cores)} cores."
-        )
+        return f"{ranks} {count(node.threads or 0, 'thread')}{workers} on {_cores(node.cores)}."
     if cause == "others":
-        return f"Other processes on the node used {_cores(node.others or 0.0)} of {_cores(node.cores)} cores."
+        all_cores = _cores(float(node.cpus or node.cores))
+        return f"Other processes on the node used {node.others or 0.0:.3g} of its {all_cores}."
     known = node.own is not None and node.node_used is not None and setup.omp_threads is not None
     what = (
         "neither the run's threads nor other processes explain it"
@@ -106,29 +122,27 @@ def _why(cause: Cause, node: NodeCores, setup: Setup) -> str:
     return f"Who took the core cannot be told: {what}."
 
 
-def _action(
-    causes: tuple[Cause, ...],
-    node: NodeCores,
-    setup: Setup,
-    threads: int | None,
-    workers: int | None,
-) -> str:
+def _action(causes: tuple[Cause, ...], node: NodeCores, setup: Setup, fit: _Fit) -> str:
     each = " for each rank" if len(node.ranks) > 1 else ""
     settings = []
-    if threads is not None:
-        settings.append(f"OMP_NUM_THREADS={threads} (now {setup.omp_threads}){each}")
-    if workers is not None:
-        settings.append(f"num_workers={workers} (now {setup.loader.workers}){each}")
+    if fit.threads is not None:
+        settings.append(f"OMP_NUM_THREADS={fit.threads} (now {setup.omp_threads}){each}")
+    if fit.workers is not None:
+        settings.append(f"num_workers={fit.workers} (now {setup.loader.workers}){each}")
     fewer = f"set {' and '.join(settings)}" if settings else ""
     if causes[0] == "quota":
         until = f"; until then {fewer}" if fewer else ""
         return f"Raise the CPU limit of the container{until}."
     if "own" in causes:
-        first = (
-            f"{fewer[:1].upper()}{fewer[1:]}"
-            if fewer
-            else "Run fewer ranks on the node, or give it more cores"
-        )
+        if fewer:
+            first = f"{fewer[:1].upper()}{fewer[1:]}"
+        elif fit.needs_workers:
+            first = (
+                "Give the run more cores, or make samples cheaper to prepare: training waits for them, so "
+                "fewer workers would only make it wait longer"
+            )
+        else:
+            first = "Run fewer ranks on the node, or give it more cores"
         return f"{first}{'; other processes use cores as well' if 'others' in causes else ''}."
     if "others" in causes:
         until = f"; until then {fewer}, which loses less while cores are taken" if fewer else ""
@@ -137,5 +151,5 @@ def _action(
 
 
 def _cores(value: float) -> str:
-    """Write "2", "1.56" or "32"; a quota may be a fraction."""
-    return f"{value:.3g}"
+    """Write "1 core", "1.56 cores" or "32 cores"; a quota may be a fraction."""
+    return f"{value:.3g} core{'' if value == 1.0 else 's'}"

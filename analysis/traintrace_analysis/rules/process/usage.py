@@ -125,7 +125,11 @@ def _missing_cpu(context: Context) -> str:
     if any(node.own is not None for node in nodes_of(context)):
         return ""
     why = unread(recorded(context), "process", "cpu_cores", "allowed_cores")
-    return f"CPU use of the process ({why or 'not on every rank of a node'})"
+    few = "too few readings in the steady steps"
+    alone = len(recorded(context)) == 1
+    return (
+        f"CPU use of the process ({why or (few if alone else 'not read on every rank of a node')})"
+    )
 
 
 RSS: Final = Rule(

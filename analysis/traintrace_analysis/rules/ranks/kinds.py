@@ -15,7 +15,7 @@ _LIMITS: Final = (
 )
 _FIRES: Final = (
     "Own work before the synchronisation exceeds the median of the other ranks by 3 % of the step or "
-    "more, in both halves of the window, beyond what chance brings forth in one of a hundred reports; and "
+    "more, in both halves of the window or all the time since a step in its second half, beyond what chance brings forth in one of a hundred reports; and "
 )
 
 STRAGGLER_KINDS: Final = (

@@ -4,6 +4,7 @@ from typing import Final
 
 import numpy as np
 
+from traintrace_analysis.columns import Aligner
 from traintrace_analysis.context import Context
 from traintrace_analysis.findings import Finding
 from traintrace_analysis.ranks.load import Load
@@ -32,7 +33,10 @@ def load_imbalance(context: Context) -> list[Finding]:
     lost = load.excess.max(axis=0) - np.median(load.excess, axis=0)
     if lost.mean() / 1e6 < limit("straggler_loss_floor"):
         return []
-    cost_s, basis = whole_run(context, float(lost.mean()))
+    surplus = np.clip(load.excess, 0.0, None)
+    # Of ranks with even batches, too, one is the slowest in each step: that is not lost to the load.
+    shorter = work.own.max(axis=0) - (work.own - surplus).max(axis=0)
+    cost_s, basis = whole_run(context, float(shorter.mean()))
     heavy = _always_heavy(load, lost)
     ranks = comparison.ranks_of(heavy) if len(heavy) else work.ranks
     name = _NAMES[load.amount]
@@ -61,7 +65,7 @@ def load_imbalance(context: Context) -> list[Finding]:
             cost_basis=basis,
             gain=replay(
                 context.window,
-                np.clip(load.excess, 0.0, None),
+                surplus,
                 clock=work.clock,
                 path=path_of(work, work.own),
             ),
@@ -96,7 +100,8 @@ def _why(load: Load, work: OwnWork, lost_ms: float, whose: str, name: str) -> st
 
 def _needs_amounts(context: Context) -> str:
     window = context.window
-    unknown = np.isnan(window.samples).all() and np.isnan(window.tokens).all()
+    unknown = bool(np.isnan(window.samples).all() and np.isnan(window.tokens).all())
+    unknown = unknown and Aligner(window.facts, window.steps).floats("padded_tokens") is None
     why = "amounts of data per rank (the sizes of the batches are not known)" if unknown else ""
     return needs_peers(context) or why
 

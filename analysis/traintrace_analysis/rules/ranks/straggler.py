@@ -1,6 +1,5 @@
 """Ranks that are slower than the others, step after step, and what with."""
 
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -9,7 +8,13 @@ from traintrace_analysis.context import Context
 from traintrace_analysis.findings import Finding, Severity
 from traintrace_analysis.ranks import Comparison, Straggler
 from traintrace_analysis.replay import replay
+from traintrace_analysis.rules.ranks.advice import advise
 from traintrace_analysis.rules.ranks.kinds import STRAGGLER_KINDS
+from traintrace_analysis.rules.ranks.setups import (
+    alignment_action,
+    differences_text,
+    setup_differences,
+)
 from traintrace_analysis.rules.ranks.wording import (
     comparison_of,
     needs_peers,
@@ -19,35 +24,7 @@ from traintrace_analysis.rules.ranks.wording import (
 )
 from traintrace_analysis.rules.rule import Rule
 from traintrace_analysis.thresholds import limit
-from traintrace_analysis.wording import milliseconds, percent
-
-_ACTIONS: Final[Mapping[str, str]] = {
-    "input_wait": "Look at the input of {who}: shard, disk or mount, loader workers and their CPUs.",
-    "h2d": "Look at the link of {who}: the PCIe slot and its width, NUMA binding, pinned memory.",
-    "forward": (
-        "If the work is the same on every rank, look at the machine of {who}: clocks, temperature, other "
-        "processes; then at what happens in forward there and nowhere else."
-    ),
-    "backward": (
-        "If the work is the same on every rank, look at the machine of {who}: clocks, temperature, other "
-        "processes; then at hooks and recomputation that the others do not have."
-    ),
-    "optimizer": "Look at the optimizer of {who}: larger shards, offloading, a slow machine.",
-    "compute": (
-        "All compute is slow there, which points at the machine of {who}: clocks, temperature, power, "
-        "other processes. Exchange it for another to be sure."
-    ),
-    "callbacks": "Look for callbacks that run only on {who}, and make them rarer or asynchronous.",
-    "logging": "Log less often on {who}, or from a thread: all ranks wait while one logs.",
-    "gap": "Look for what happens between two steps on {who} and nowhere else.",
-}
-_UNKNOWN: Final = (
-    "Mark the code of {who} with traintrace.region(), and compare it with another rank."
-)
-_UNSPLIT: Final = (
-    "Trace {who} and another rank for a few steps with torch.profiler: the one whose kernels take longer, "
-    "rather than its collectives, is slow."
-)
+from traintrace_analysis.wording import listed, milliseconds, percent
 
 
 def straggler(context: Context) -> list[Finding]:
@@ -62,7 +39,8 @@ def straggler(context: Context) -> list[Finding]:
 def _finding(context: Context, comparison: Comparison, one: Straggler, number: int) -> Finding:
     work, cause = comparison.work, one.cause
     ranks = comparison.ranks_of(one.rows)
-    cost_s, basis = whole_run(context, one.billed_ns)
+    lost_ns = _lost_ns(comparison) * _part_of_bill(one, comparison)
+    cost_s, basis = whole_run(context, lost_ns)
     removed = np.zeros_like(comparison.own)
     removed[one.rows] = one.removed
     confidence = one.confidence * (limit("host_clock_input_trust") if work.blind else 1.0)
@@ -71,6 +49,7 @@ def _finding(context: Context, comparison: Comparison, one: Straggler, number: i
     last = np.isin(comparison.own.argmax(axis=0), one.rows)
     waits = work.waiting.mean(axis=1) / 1e6
     others = np.setdiff1d(np.arange(len(work.ranks)), one.rows)
+    differs = setup_differences(context.window.facts, ranks)
     return Finding(
         id="-".join([cause.kind.lower().replace("_", "-"), *([str(number + 1)] if number else [])]),
         kind=cause.kind,
@@ -86,10 +65,12 @@ def _finding(context: Context, comparison: Comparison, one: Straggler, number: i
             "cause_covers_share": cause.covered if cause.account else None,
             "last_share": float(last.mean()),
             "late_share": one.late_share,
+            "since_step": comparison.step_of(one.since),
             "waiting_ms": float(waits[one.rows].mean()) if work.marked else None,
             "waiting_of_others_ms": float(np.median(waits[others])) if work.marked else None,
             "node": one.node,
             "ranks_compared": len(work.ranks),
+            "set_up_differs": listed(differs) or None,
             **{f"{name}_excess_ms": ms for name, ms in cause.excess_ms.items()},
         },
         cost_s=cost_s,
@@ -101,9 +82,40 @@ def _finding(context: Context, comparison: Comparison, one: Straggler, number: i
             upper_bound=work.blind or one.hidden,
             path=path_of(work, comparison.path),
         ),
-        headline=_headline(one, who),
-        why=_why(one, comparison, step_ms) + _hidden_by_another(one, comparison),
-        action=_action(one, who),
+        headline=_headline(one, comparison, who),
+        why=(
+            _why(one, comparison, step_ms)
+            + _next_slowest(one, lost_ns)
+            + differences_text(differs, several=len(ranks) > 1)
+            + _hidden_by_another(one, comparison)
+        ),
+        action=alignment_action(differs, who) + advise(context, one, who),
+    )
+
+
+def _lost_ns(comparison: Comparison) -> float:
+    """Give what the steps would be shorter if all stragglers were like the others, noise and all.
+
+    It is less than their excess over the median: of the others, too, one is the slowest in each step.
+    """
+    left = comparison.path.copy()
+    for one in comparison.stragglers:
+        left[one.rows] -= one.removed
+    return max(0.0, float((comparison.path.max(axis=0) - left.max(axis=0)).mean()))
+
+
+def _part_of_bill(one: Straggler, comparison: Comparison) -> float:
+    whole = sum(other.billed_ns for other in comparison.stragglers)
+    return one.billed_ns / whole if whole > 0.0 else 0.0
+
+
+def _next_slowest(one: Straggler, lost_ns: float) -> str:
+    """Say why less is lost than the excess, where that is so."""
+    if lost_ns >= 0.9 * one.billed_ns:
+        return ""
+    return (
+        f" Without it the next slowest rank would be waited for, so {milliseconds(lost_ns / 1e6)} a step "
+        "are lost."
     )
 
 
@@ -116,16 +128,18 @@ def _severity(one: Straggler, comparison: Comparison) -> Severity:
     return "critical" if provable and certain else "warning"
 
 
-def _headline(one: Straggler, who: str) -> str:
+def _headline(one: Straggler, comparison: Comparison, who: str) -> str:
     named = one.cause.account or "an account that cannot be told"
+    since = comparison.step_of(one.since)
     often = "" if one.late_share is None else f" in {percent(one.late_share)} of the steps"
+    often = often if since is None else f" since step {since:,}"
+    each = milliseconds(one.excess_ns / one.part / 1e6)
     verb = "waits" if len(one.rows) == 1 else "wait"
     make = "makes" if len(one.rows) == 1 else "make"
-    text = f"{who} {make} all others wait{often}: {milliseconds(one.excess_ns / 1e6)} a step, by {named}."
+    text = f"{who} {make} all others wait{often}: {each} a step, by {named}."
     if one.cause.account == "input_wait":
         text = (
-            f"{who} {verb} {milliseconds(one.excess_ns / 1e6)} longer for batches than the others"
-            f"{often}, and all wait for that."
+            f"{who} {verb} {each} longer for batches than the others{often}, and all wait for that."
         )
     return text[:1].upper() + text[1:]
 
@@ -134,12 +148,15 @@ def _why(one: Straggler, comparison: Comparison, step_ms: float) -> str:
     work, cause = comparison.work, one.cause
     several = len(one.rows) > 1
     its, it = ("Their", "They wait") if several else ("Its", "It waits")
+    whose = f"{its} own work" if one.part == 1.0 else f"Over all steps, {its.lower()} own work"
     parts = [
-        f"{its} own work exceeds the median of the others by {percent(one.share)} of a step of "
+        f"{whose} exceeds the median of the others by {percent(one.share)} of a step of "
         f"{milliseconds(step_ms)}."
     ]
+    if one.since:
+        parts.append("Up to then it was as fast as they.")
     if cause.account is not None:
-        parts.append(f"{cause.account} makes up {percent(min(1.0, cause.covered))} of that.")
+        parts.append(f"Of that, {percent(min(1.0, cause.covered))} is {cause.account}.")
     elif work.sharded:
         parts.append(
             "Forward and backward may hold communication here, and no other account explains 80 % of it."
@@ -157,7 +174,7 @@ def _why(one: Straggler, comparison: Comparison, step_ms: float) -> str:
         waits = work.waiting.mean(axis=1) / 1e6
         others = np.setdiff1d(np.arange(len(work.ranks)), one.rows)
         parts.append(
-            f"{it} {milliseconds(float(waits[one.rows].mean()))} a step for others, these wait "
+            f"{it} {milliseconds(float(waits[one.rows].mean()))} a step for the others, which wait "
             f"{milliseconds(float(np.median(waits[others])))}."
         )
     if work.blind:
@@ -178,12 +195,6 @@ def _hidden_by_another(one: Straggler, comparison: Comparison) -> str:
     slower = ranks_text(comparison.ranks_of(worst.rows), worst.node)
     verb = "take" if len(worst.rows) > 1 else "takes"
     return f" To repair this alone wins little, since {slower} {verb} longer still."
-
-
-def _action(one: Straggler, who: str) -> str:
-    if one.cause.account is None:
-        return _UNSPLIT.format(who=who)
-    return _ACTIONS.get(one.cause.account, _UNKNOWN).format(who=who)
 
 
 RULE: Final = Rule(

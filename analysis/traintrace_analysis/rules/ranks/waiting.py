@@ -1,6 +1,10 @@
 """What can be said when ranks wait for each other and none stands out."""
 
+import numpy as np
+
 from traintrace_analysis.context import Context
+from traintrace_analysis.ranks import Comparison
+from traintrace_analysis.rules.ranks.wording import ranks_text
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import percent
 
@@ -36,6 +40,9 @@ def doubt(context: Context) -> str:
     work = comparison.work
     if not comparison.enough:
         return "The steps are worth too few independent ones to compare ranks."
+    passing = _passing(comparison)
+    if passing:
+        return passing
     if work.blind:
         return (
             "Only the host clock was available: which rank's device is late cannot be told, only waits for "
@@ -51,5 +58,24 @@ def doubt(context: Context) -> str:
         return (
             "Backward may hold waiting for other ranks, so a rank that is slow in backward cannot be told; "
             f"the other accounts are even (gradient_sync: {why})."
+        )
+    return ""
+
+
+def _passing(comparison: Comparison) -> str:
+    """Say who was slow for too short a time, or cost too much too irregularly, to be blamed; "" if nobody."""
+    for one in comparison.unripe:
+        who = f"Rank {comparison.work.ranks[one.row]}"
+        since = comparison.step_of(one.since)
+        if since is None:
+            return f"{who} was slower than the others in the first part of the window, and is not any more."
+        return f"{who} has been slower than the others since step {since:,}: too few steps, or too little lost, to blame it."
+    rotation = comparison.rotation
+    few = rotation.carriers.rows
+    if few and rotation.costs and not comparison.stragglers:
+        who = ranks_text(comparison.ranks_of(np.array(few)))
+        return (
+            f"Late steps cost {percent(rotation.share)} of step time, most of it due to {who}, but in one "
+            "part of the window only."
         )
     return ""

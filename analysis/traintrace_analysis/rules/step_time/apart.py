@@ -1,48 +1,67 @@
-"""Leave out of an account what findings about moments name: slow steps, collections, compilations."""
+"""Leave out of an account what other findings name of it: slow steps, pauses, and what one rank adds."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from traintrace.facts import COMPILED
-from traintrace_analysis.context import Context
-from traintrace_analysis.rules.between_steps.incidents import (
-    measure_collections,
-    measure_compilations,
-)
+from traintrace.accounts import GROUPS
+from traintrace_analysis.context import NS_PER_MS, Context
+from traintrace_analysis.metrics import rank_means
+from traintrace_analysis.rules.named_time import pauses_in
 from traintrace_analysis.rules.step_time.tail import find_tail, is_worth_a_warning
 from traintrace_analysis.step_window import Floats
 
-_NAMED: Final = ("warning", "critical")
-NAMED_APART: Final = " What slow steps, garbage collections or compilations add to that is a finding of its own and left out."
+NAMED_APART: Final = (
+    " What slow steps, garbage collections, compilations or a single rank add to that is a finding of its own "
+    "and left out."
+)
 
 
-def apart_from_moments(context: Context, cause_ns: Floats) -> Floats:
-    """Give a cause without what it takes above its usual time where another finding names the moment.
+def apart_from_others(context: Context, cause_ns: Floats, *accounts: str) -> Floats:
+    """Give a cause without what other findings name of it.
 
     Args:
         context: The run.
         cause_ns: Ranks by steady steps.
+        accounts: What the cause consists of.
 
     Returns:
         `cause_ns` itself where there is no such finding.
     """
-    window, first = context.window, context.window.warmup_steps
-    apart = cause_ns
-    usual = np.nanmedian(cause_ns, axis=1, keepdims=True)
-    if window.gc_ns is not None and _is_named(context, "gc"):
-        pauses = np.nan_to_num(window.gc_ns[:, first:])
-        apart = apart - np.minimum(pauses, np.maximum(apart - usual, 0.0))
-    if _is_named(context, "recompiles"):
-        compiled = (window.flags[:, first:] & COMPILED) != 0
-        apart = np.where(compiled, np.minimum(apart, usual), apart)
-    tail = find_tail(context)
-    if tail is not None and not tail.broad and is_worth_a_warning(context, tail):
-        slow = tail.excess > 0.0
-        apart = np.where(slow, np.minimum(apart, usual), apart)
+    apart: Floats = cause_ns - pauses_in(context, *accounts)
+    apart = _without_blamed(context, np.maximum(apart, np.minimum(cause_ns, 0.0)), accounts)
+    apart = _without_slow_steps(context, apart, accounts)
+    return cause_ns if np.array_equal(apart, cause_ns, equal_nan=True) else apart
+
+
+def _without_blamed(context: Context, cause_ns: Floats, accounts: Sequence[str]) -> Floats:
+    """Take from the ranks that are blamed for it what they add to the cause."""
+    comparison, window = context.comparison, context.window
+    if comparison is None or not comparison.stragglers:
+        return cause_ns
+    means = rank_means(cause_ns, len(window.ranks))
+    apart: Floats = cause_ns.copy()
+    for row, rank in enumerate(window.ranks):
+        billed = NS_PER_MS * sum(comparison.billed_ms(rank, name) for name in accounts)
+        if billed > 0.0 and means[row] > 0.0:
+            apart[row] *= max(0.0, 1.0 - billed / means[row])
     return apart
 
 
-def _is_named(context: Context, cause: str) -> bool:
-    measure = measure_collections if cause == "gc" else measure_compilations
-    return measure(context).severity(context, cause) in _NAMED
+def _without_slow_steps(context: Context, cause_ns: Floats, accounts: Sequence[str]) -> Floats:
+    """Take what lies above the usual time in steps that are slow, as far as these name it.
+
+    Slow steps leave out waits for batches, and a spread of all steps leaves out transfers and the rest as
+    well, where these are a finding (`own_steps`).
+    """
+    tail = find_tail(context)
+    if tail is None or not is_worth_a_warning(context, tail):
+        return cause_ns
+    left_out = {"input_wait", "h2d", *GROUPS["residual"]} if tail.broad else {"input_wait"}
+    if left_out.issuperset(accounts):
+        return cause_ns
+    spent = np.nan_to_num(cause_ns)
+    above = np.maximum(spent - np.median(spent, axis=1, keepdims=True), 0.0)
+    apart: Floats = cause_ns - np.minimum(above, tail.excess)
+    return apart

@@ -9,6 +9,7 @@ from traintrace_analysis.findings import Finding
 from traintrace_analysis.replay import replay
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.shares import backward_may_wait, needs, shares_a_model
+from traintrace_analysis.rules.step_time.apart import NAMED_APART, apart_from_others
 from traintrace_analysis.rules.step_time.drift import grows_in
 from traintrace_analysis.statistics import estimate_ratio
 from traintrace_analysis.step_window import Floats
@@ -26,6 +27,10 @@ def backward_heavy(context: Context) -> list[Finding]:
     backward = window.steady("backward")
     weight = None if backward is None else weigh(window, backward, "backward_share_minimum")
     if backward is None or weight is None or weight.share < limit("backward_share_minimum"):
+        return []
+    whole, backward = backward, apart_from_others(context, backward, "backward")
+    weight = weigh(window, backward, "backward_share_minimum")
+    if weight is None or weight.share < limit("backward_share_minimum"):
         return []
     forward = _forward(context)
     own, base = backward[weight.row], forward[weight.row]
@@ -71,12 +76,11 @@ def backward_heavy(context: Context) -> list[Finding]:
             why=(
                 f"The backward pass takes {milliseconds(weight.cause_ms)}, {percent(weight.share)} of the "
                 f"step; forward and what runs beside it {milliseconds(base_ms)}. Two to three times is "
-                "ordinary, all blocks computed again included."
+                f"ordinary, all blocks computed again included.{NAMED_APART if backward is not whole else ''}"
             ),
             action=(
-                "Look at what runs inside backward: hooks on tensors and parameters, "
-                "torch.autograd.set_detect_anomaly, checkpointing of blocks inside checkpointed blocks, "
-                "gradients of large embeddings (sparse=True), custom autograd functions."
+                "Look at what runs inside backward: hooks, torch.autograd.set_detect_anomaly, checkpointed blocks "
+                "inside checkpointed blocks, gradients of large embeddings (sparse=True), custom functions."
             ),
         )
     ]

@@ -9,10 +9,15 @@ from traintrace_analysis.context import NS_PER_MS, NS_PER_S, Context
 from traintrace_analysis.drift import Drift, find_drift
 from traintrace_analysis.findings import Finding, Severity
 from traintrace_analysis.replay import replay
+from traintrace_analysis.rules.process.delay import share_in
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.shares import needs, sync_caution
 from traintrace_analysis.rules.step_time.growth import Marks, account_series, largest_part
-from traintrace_analysis.rules.step_time.own_steps import on_every_rank, own_steps, without_work
+from traintrace_analysis.rules.step_time.own_steps import (
+    growth_on_every_rank,
+    own_steps,
+    without_work,
+)
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import count, milliseconds, percent, seconds
 
@@ -64,13 +69,13 @@ def drift(context: Context) -> list[Finding]:
             },
             cost_s=cost_s,
             cost_basis="window",
-            gain=replay(context.window, on_every_rank(context, excess)) if blamed else None,
+            gain=replay(context.window, growth_on_every_rank(context, excess)) if blamed else None,
             headline=(
                 f"Steps got {percent(found.growth)} slower: from {milliseconds(start_ms)} to "
                 f"{milliseconds(end_ms)}."
             ),
             why=_why(context, growth, at, named, part) + sync_caution(context),
-            action=_action(growth, at, named),
+            action=_action(context, growth, at, named),
         )
     ]
 
@@ -138,6 +143,19 @@ def _severity(found: Drift, cost_s: float) -> Severity:
     return "critical" if chance >= limit("confidence_of_critical") else "warning"
 
 
+def _core_waits(context: Context, found: Drift) -> tuple[float, float] | None:
+    """Give the shares of time without a CPU core before and after the rise, if that is what rose."""
+    late = _late(found)
+    early, after = np.flatnonzero(_early(found, late)), np.flatnonzero(late)
+    if not len(early) or not len(after):
+        return None
+    shares = [share_in(context, int(part[0]), int(part[-1])) for part in (early, after)]
+    before, then = shares
+    if before is None or then is None or then - before < limit("run_queue_share_warning"):
+        return None
+    return before, then
+
+
 def _why(
     context: Context, growth: _Growth, at: int | None, account: str | None, part: float
 ) -> str:
@@ -154,16 +172,28 @@ def _why(
         text += f" The number of {growth.work} per step rose with it, which explains the time."
     elif growth.elsewhere:
         text += " Its seconds are counted with the finding that names that time, not here."
+    waits = _core_waits(context, found)
+    if waits is not None:
+        text += (
+            f" The training thread waited for a CPU core {percent(waits[1])} of the later time and "
+            f"{percent(waits[0])} of the earlier."
+        )
     if len(context.window.steps) < context.rank.totals.steps:
         text += " What came before these steps is not looked at one by one."
     return text
 
 
-def _action(growth: _Growth, at: int | None, account: str | None) -> str:
+def _action(context: Context, growth: _Growth, at: int | None, account: str | None) -> str:
     if growth.work is not None:
         return (
             f"Nothing is wrong if {growth.work} per step are meant to grow; else batch by length, or "
             "shuffle."
+        )
+    if _core_waits(context, growth.drift) is not None:
+        since = "later on" if at is None else f"from step {at:,} on"
+        return (
+            f"Find what runs on the CPU cores {since}: another job on the machine, or threads and workers of "
+            "the run's own; end it, or give training cores of its own."
         )
     where = f" in {account}" if account is not None else ""
     if at is not None:

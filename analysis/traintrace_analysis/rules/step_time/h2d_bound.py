@@ -8,7 +8,7 @@ from traintrace_analysis.replay import replay
 from traintrace_analysis.rules.actions import transfer_action
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.shares import needs, sync_caution
-from traintrace_analysis.rules.step_time.apart import NAMED_APART, apart_from_moments
+from traintrace_analysis.rules.step_time.apart import NAMED_APART, apart_from_others
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import milliseconds, percent
 
@@ -20,7 +20,7 @@ def h2d_bound(context: Context) -> list[Finding]:
     weight = None if moved is None else weigh_cause(window, moved, "h2d")
     if moved is None or weight is None or weight.share < limit("h2d_share_warning"):
         return []
-    steady = apart_from_moments(context, moved)
+    steady = apart_from_others(context, moved, "h2d")
     apart = steady is not moved
     weight = weigh_cause(window, steady, "h2d")
     if weight is None:

@@ -11,6 +11,7 @@ from traintrace_analysis.context import (
     NS_PER_S,
     Context,
     grade,
+    scaled_cost,
     step_cost,
     weigh_cause,
 )
@@ -20,6 +21,7 @@ from traintrace_analysis.replay import replay
 from traintrace_analysis.rules.advice import Supply, advise, measure_supply
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.shares import exposed_share, needs
+from traintrace_analysis.rules.step_time.apart import NAMED_APART, apart_from_others
 from traintrace_analysis.statistics import block_means
 from traintrace_analysis.step_window import Floats
 from traintrace_analysis.thresholds import limit
@@ -37,7 +39,12 @@ def input_bound(context: Context) -> list[Finding]:
     if context.wait is None:
         return []
     exposed = exposed_share(context)
-    wait = context.wait.steady[:, window.warmup_steps :] * exposed
+    whole = context.wait.steady[:, window.warmup_steps :] * exposed
+    weight = weigh_cause(window, whole, "input")
+    if weight is None or weight.share < limit("input_share_warning"):
+        return []
+    wait = apart_from_others(context, whole, "input_wait")
+    apart = wait is not whole
     weight = weigh_cause(window, wait, "input")
     if weight is None:
         return []
@@ -55,6 +62,8 @@ def input_bound(context: Context) -> list[Finding]:
     if (steady_excess_s > 0.0 and fetches == "window") or exposed < 1.0:
         basis = "window"
     cost_s = max(0.0, whole_s - steady_excess_s) * exposed
+    if apart:
+        cost_s, basis = scaled_cost(context, weight.cause_ms), "window"
     severity = grade(weight, "input", confidence, cost_s)
     if severity is None:
         return []
@@ -74,7 +83,7 @@ def input_bound(context: Context) -> list[Finding]:
     bursty = _burst_ms(wait[weight.row], supply) if weight.bursty else None
     feeding = advise(context.rank.setup, supply, burst_ms=bursty)
     why += f" {feeding.why}" if feeding.why else ""
-    why += _reading_ahead(context, bursty)
+    why += _reading_ahead(context, bursty) + (NAMED_APART if apart else "")
     removable = 1.0 - feeding.left_ms / weight.cause_ms
     return [
         Finding(

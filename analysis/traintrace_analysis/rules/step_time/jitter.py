@@ -7,6 +7,7 @@ import numpy as np
 from traintrace_analysis.context import NS_PER_MS, Context, scaled_cost
 from traintrace_analysis.findings import Finding, Severity
 from traintrace_analysis.replay import replay
+from traintrace_analysis.rules.process.delay import named_share as core_wait_share
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.shares import needs, sync_caution
 from traintrace_analysis.rules.step_time.coincidence import coincident_with
@@ -22,8 +23,11 @@ def jitter(context: Context) -> list[Finding]:
     tail = find_tail(context)
     if tail is None:
         return []
+    # Waits for a core make steps slow in bursts; where they are a finding, that names the seconds.
+    core_wait = core_wait_share(context)
+    left = max(0.0, tail.ratio.value - core_wait)
     mean_ms = float(tail.excess.mean()) / NS_PER_MS
-    cost_s = scaled_cost(context, mean_ms)
+    cost_s = scaled_cost(context, mean_ms) * left / tail.ratio.value
     gain = replay(context.window, on_every_rank(context, tail.excess), upper_bound=True)
     slow = tail.excess > 0.0
     account, part = largest_part(account_series(context), slow, ~slow)
@@ -35,7 +39,9 @@ def jitter(context: Context) -> list[Finding]:
             id="jitter",
             kind="JITTER",
             family="step_time",
-            severity=_severity(context, tail),
+            severity=(
+                _severity(context, tail) if left >= limit("jitter_share_warning") else "info"
+            ),
             confidence=tail.confidence,
             ranks=context.window.ranks,
             evidence={
@@ -57,7 +63,9 @@ def jitter(context: Context) -> list[Finding]:
             cost_basis="window",
             gain=gain,
             headline=_headline(tail),
-            why=_why(tail, named, part, beside, matches) + sync_caution(context),
+            why=_why(tail, named, part, beside, matches)
+            + _core_wait_text(core_wait)
+            + sync_caution(context),
             action=_action(tail, named, beside),
         )
     ]
@@ -68,6 +76,15 @@ def _severity(context: Context, tail: SlowSteps) -> Severity:
         return "info"
     chance = tail.ratio.chance_at_least(limit("jitter_share_critical"))
     return "critical" if chance >= limit("confidence_of_critical") else "warning"
+
+
+def _core_wait_text(share: float) -> str:
+    if not share > 0.0:
+        return ""
+    return (
+        f" The training thread waits for a CPU core {percent(share)} of the time, which makes steps slow now and "
+        "then: CPU_OVERSUBSCRIBED names those seconds, and the cost leaves them out."
+    )
 
 
 def _headline(tail: SlowSteps) -> str:
@@ -141,7 +158,7 @@ RULE: Final = Rule(
                 "What lies above the usual step takes a tenth of step time or more: five steps or more of "
                 "at least twice the usual time (three at a fixed distance), or a spread of 40 % and more. "
                 "What other rules name (waits that are a finding, garbage collections, compilations, "
-                "starts of epochs, waits for a slow rank, differing amounts of work) is left out."
+                "starts of epochs, waits for a slow rank or for a CPU core, differing amounts of work) is left out."
             ),
             never=(
                 "Why the steps are slow: it names the account that grew and what happened at the same "

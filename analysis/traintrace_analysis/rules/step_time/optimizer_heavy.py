@@ -7,6 +7,7 @@ from traintrace_analysis.findings import Finding
 from traintrace_analysis.replay import replay
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.shares import needs, sync_caution
+from traintrace_analysis.rules.step_time.apart import NAMED_APART, apart_from_others
 from traintrace_analysis.rules.step_time.drift import grows_in
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import milliseconds, percent
@@ -17,7 +18,11 @@ def optimizer_heavy(context: Context) -> list[Finding]:
     window = context.window
     update = window.steady("optimizer")
     weight = None if update is None else weigh_cause(window, update, "optimizer")
-    if update is None or weight is None:
+    if update is None or weight is None or weight.share < limit("optimizer_share_warning"):
+        return []
+    whole, update = update, apart_from_others(context, update, "optimizer")
+    weight = weigh_cause(window, update, "optimizer")
+    if weight is None:
         return []
     confidence = weight.confidence * context.sync_trust
     # What an ordinary update takes of the rest of the step stays; only the excess is lost.
@@ -52,7 +57,7 @@ def optimizer_heavy(context: Context) -> list[Finding]:
                 f"Updating the parameters takes {milliseconds(weight.cause_ms)} of "
                 f"{milliseconds(weight.step_ms)}{weight.range_text()}; beyond an ordinary "
                 f"{percent(limit('optimizer_share_usual'))} that is {milliseconds(lost_ms)} a step."
-                f"{weight.spread_text()}{sync_caution(context)}"
+                f"{weight.spread_text()}{sync_caution(context)}{NAMED_APART if update is not whole else ''}"
             ),
             action=_action(setup.accumulation, setup.batch_size),
         )

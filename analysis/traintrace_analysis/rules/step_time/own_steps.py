@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traintrace.accounts import GROUPS
+from traintrace.accounts import GROUPS, STEP_ACCOUNT_NAMES
 from traintrace.facts import COMPILED
 from traintrace_analysis.context import Context, weigh_cause
+from traintrace_analysis.pauses import share_out
+from traintrace_analysis.replay import critical_parts
 from traintrace_analysis.rules.shares import exposed_share
+from traintrace_analysis.rules.system.throttled import slowed_ns
 from traintrace_analysis.step_window import Floats
 from traintrace_analysis.thresholds import limit
 
@@ -37,36 +40,55 @@ class OwnSteps:
 def own_steps(context: Context) -> OwnSteps:
     """Take what other rules name out of the representative rank's steady steps."""
     window, row, first = context.window, context.row, context.window.warmup_steps
-    step = window.host["step_time"][row, first:]
+    step = np.maximum(window.host["step_time"][row, first:], 1.0)  # logarithms are taken of it
     named = _named(context)
-    pauses = _pauses(context, named)
-    waits = pauses + _sum_of(context, named & {"input_wait"})
+    moments = _moments(context)
+    pauses = moments + _pauses(context, named)
+    waits = pauses + _sum_of(context, named & {"input_wait"}, moments)
     counts = (window.flags[row, first:] & COMPILED) == 0
     return OwnSteps(
         step=step,
-        own=_less(step, waits + _sum_of(context, named - {"input_wait"})),
+        own=_less(step, waits + _sum_of(context, named - {"input_wait"}, moments)),
         bursts=_less(step, waits),
         counts=counts,
     )
 
 
-def _pauses(context: Context, named: frozenset[str]) -> Floats:
-    """Give what starting epochs, garbage collections and waiting for a slow rank took of each step."""
+def _moments(context: Context) -> Floats:
+    """Give what garbage collections took of each step, and what the rank itself kept others waiting."""
     window, row, first = context.window, context.row, context.window.warmup_steps
+    moments = np.zeros(window.steady_steps)
+    if context.comparison is not None:
+        rank = context.rank.rank
+        moments += context.comparison.lasting_ns(rank) + context.comparison.passing_ns(rank)
+    if window.gc_ns is not None:
+        moments += np.nan_to_num(window.gc_ns[row, first:])
+    return moments
+
+
+def _pauses(context: Context, named: frozenset[str]) -> Floats:
+    """Give what starting epochs, waiting for a slow rank, and a clock that is held back took of each step."""
+    row, first = context.row, context.window.warmup_steps
     pauses = _waiting_for_a_slow_rank(context, named)
     if context.wait is not None and "input_wait" not in named:
         pauses += np.nan_to_num(context.wait.excess[row, first:])
-    if window.gc_ns is not None:
-        pauses += np.nan_to_num(window.gc_ns[row, first:])
-    return pauses
+    return pauses + slowed_ns(context)
 
 
-def _sum_of(context: Context, accounts: frozenset[str]) -> Floats:
+def _sum_of(context: Context, accounts: frozenset[str], moments: Floats) -> Floats:
+    """Give what accounts took of each step, less what of `moments` lies in them: that is out already."""
     window, row, first = context.window, context.row, context.window.warmup_steps
+    known = {
+        name: np.nan_to_num(window.host[name][row : row + 1, first:])
+        for name in STEP_ACCOUNT_NAMES
+        if name in window.host and name not in GROUPS["waiting"]
+    }
+    inside = share_out(known, moments[None, :]) if moments.any() else {}
     total = np.zeros(window.steady_steps)
     for name in accounts:
         if name in window.host:
             total += np.nan_to_num(window.host[name][row, first:])
+            total -= inside[name][0] if name in inside else 0.0
     return total
 
 
@@ -88,6 +110,22 @@ def on_every_rank(context: Context, excess_ns: Floats) -> Floats:
     above = np.maximum(steps - np.median(steps, axis=1, keepdims=True), 0.0)
     shared: Floats = np.minimum(above, excess_ns)
     shared[context.row] = excess_ns
+    return shared
+
+
+def growth_on_every_rank(context: Context, excess_ns: Floats) -> Floats:
+    """Give the part of the representative rank's growth that the own work of each rank has too.
+
+    Own work is compared with the shape of the growth as a whole, since after a jump most steps of a
+    rank are slow and its median says nothing about the level before.
+    """
+    around = excess_ns - excess_ns.mean()
+    weight = float(around @ around)
+    if not weight > 0.0:
+        return on_every_rank(context, excess_ns)
+    parts = np.clip(critical_parts(context.window).own @ around / weight, 0.0, 1.0)
+    parts[context.row] = 1.0
+    shared: Floats = parts[:, None] * excess_ns
     return shared
 
 

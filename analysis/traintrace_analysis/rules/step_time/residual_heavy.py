@@ -17,7 +17,7 @@ from traintrace_analysis.replay import replay
 from traintrace_analysis.rules.actions import residual_action
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.shares import needs, sync_caution
-from traintrace_analysis.rules.step_time.apart import NAMED_APART, apart_from_moments
+from traintrace_analysis.rules.step_time.apart import NAMED_APART, apart_from_others
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import milliseconds, percent
 
@@ -29,7 +29,7 @@ def residual_heavy(context: Context) -> list[Finding]:
     weight = None if rest is None else weigh_cause(window, rest, "residual")
     if rest is None or weight is None or weight.share < limit("residual_share_warning"):
         return []
-    steady = apart_from_moments(context, rest)
+    steady = apart_from_others(context, rest, *GROUPS["residual"])
     apart = steady is not rest
     weight = weigh_cause(window, steady, "residual")
     if weight is None:

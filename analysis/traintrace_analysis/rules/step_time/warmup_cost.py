@@ -7,6 +7,7 @@ import numpy as np
 from traintrace_analysis.context import NS_PER_S, Context
 from traintrace_analysis.findings import Finding
 from traintrace_analysis.replay import without
+from traintrace_analysis.rules.between_steps.incidents import measure_compilations
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.unexamined import WARMUP_CAUSES, warmup_why
@@ -28,7 +29,7 @@ def warmup_cost(context: Context) -> list[Finding]:
     times = window.host["step_time"][row]
     usual_ns = float(np.median(times[first:]))
     excess_s = max(0.0, float(times[:first].sum()) - first * usual_ns) / NS_PER_S
-    excess_s -= _first_fetches_s(context)
+    excess_s -= _first_fetches_s(context) + _compiled_again_s(context)
     share = excess_s / wall_s
     if share < limit("warmup_share_limit") or excess_s < limit("between_loss_floor"):
         return []
@@ -57,7 +58,7 @@ def warmup_cost(context: Context) -> list[Finding]:
             cost_s=excess_s,
             cost_basis="run",
             gain=without(context.rank.totals, excess_s, upper_bound=True),
-            headline=f"Warm-up took {seconds(excess_s)} beyond its steps, {percent(share)} of the run.",
+            headline=f"The warm-up took {seconds(excess_s)} more than as many usual steps, {percent(share)} of the run.",
             why=f"{why} It is paid once for each start, and a longer run has no more of it.",
             action=(
                 f"If runs restart often, shorten it; if this was a trial run, trace more than "
@@ -73,6 +74,19 @@ def _first_fetches_s(context: Context) -> float:
         return 0.0
     excess = context.wait.excess[context.row, : context.window.warmup_steps]
     return float(np.nansum(excess)) / NS_PER_S
+
+
+def _compiled_again_s(context: Context) -> float:
+    """Give what compilations that are a finding took of the warm-up, where the run began before the window."""
+    window, found = context.window, measure_compilations(context)
+    if not found.is_named(context, "recompiles"):
+        return 0.0
+    warm, between = (
+        frozenset(window.steps[: window.warmup_steps].tolist()),
+        frozenset(found.between),
+    )
+    inside = (event for event in found.events if event.step in warm and event not in between)
+    return sum(event.duration_ns or 0 for event in inside) / NS_PER_S
 
 
 def _missing(context: Context) -> str:

@@ -53,8 +53,8 @@ def gpu_temperature(context: Context) -> list[Finding]:
             f"GPU {worst.device} of rank {worst.rank} runs at up to {temperature.max():.0f} degrees; it slows down at "
             f"{slowdown:.0f}.",
             f"In {percent(share)} of the readings during steady steps it was within "
-            f"{limit('temperature_margin'):.0f} degrees of that point ({count(len(hot), 'device')} in all). Whether it "
-            "was slowed down already is what GPU_THROTTLED says.",
+            f"{limit('temperature_margin'):.0f} degrees of that point ({count(len(hot), 'device')} in all). Time is "
+            "lost only once its clock is held back.",
             "Improve its cooling (fans, air flow, a neighbour that heats it), or lower its power limit a little.",
         )
     ]

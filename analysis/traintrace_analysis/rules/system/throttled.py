@@ -15,6 +15,7 @@ from traintrace_analysis.replay import without
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.system.gpus import Gpu, gpus, needs_gpu
 from traintrace_analysis.statistics import cautious_time
+from traintrace_analysis.step_window import Floats
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.throttling import POWER_CAP, held_back
 from traintrace_analysis.wording import listed, number, percent, seconds
@@ -40,19 +41,20 @@ class _Slowdown:
 
     Attributes:
         cost_s: Their excess over the other steps, scaled from the window to the run. ratio: of the mean step times.
+        excess_ns: The same by steady step, on average; 0 on the others.
     """
 
     cost_s: float
     ratio: float
+    excess_ns: Floats
 
 
 def gpu_throttled(context: Context) -> list[Finding]:
     """Find GPUs whose clock was held back by heat, power or the board in the steady steps."""
-    found = [_look(gpu) for gpu in gpus(context, "throttle_reasons")]
-    found = [one for one in found if one.share >= limit("throttled_share")]
+    found = _throttled(context)
     if not found:
         return []
-    worst = max(found, key=lambda one: (one.reasons != (POWER_CAP,), one.share))
+    worst = _worst(found)
     slowdown = _slowdown(context, worst)
     cost_s = 0.0 if slowdown is None else slowdown.cost_s
     by_design = worst.reasons == (POWER_CAP,) and slowdown is None
@@ -96,6 +98,30 @@ def gpu_throttled(context: Context) -> list[Finding]:
             action=_action(worst.reasons),
         )
     ]
+
+
+def slowed_ns(context: Context) -> Floats:
+    """Give what the finding about clocks names of the representative rank's steady steps, in ns; else 0.
+
+    Where another rank's device is held back and waiting is marked, the wait says so already.
+    """
+    none = np.zeros(context.window.steady_steps)
+    found = _throttled(context)
+    if not found:
+        return none
+    worst = _worst(found)
+    slowdown = _slowdown(context, worst)
+    waits = worst.gpu.rank != context.rank.rank and "gradient_sync" in context.window.host
+    return none if slowdown is None or waits else slowdown.excess_ns
+
+
+def _throttled(context: Context) -> list[_Throttled]:
+    found = [_look(gpu) for gpu in gpus(context, "throttle_reasons")]
+    return [one for one in found if one.share >= limit("throttled_share")]
+
+
+def _worst(found: list[_Throttled]) -> _Throttled:
+    return max(found, key=lambda one: (one.reasons != (POWER_CAP,), one.share))
 
 
 def _look(gpu: Gpu) -> _Throttled:
@@ -149,7 +175,11 @@ def _slowdown(context: Context, throttled: _Throttled) -> _Slowdown | None:
     # The run may be longer than its window, and is taken to be alike.
     steps = window.facts[row].totals.steps - window.warmup_steps
     whole = max(1.0, steps / window.steady_steps)
-    return _Slowdown(excess * len(held) * whole / NS_PER_S, float(held.mean() / free.mean()))
+    return _Slowdown(
+        cost_s=excess * len(held) * whole / NS_PER_S,
+        ratio=float(held.mean() / free.mean()),
+        excess_ns=np.where(slow, excess, 0.0),
+    )
 
 
 def _action(reasons: tuple[str, ...]) -> str:
@@ -174,7 +204,7 @@ RULE: Final = Rule(
             ),
             never=(
                 "Seconds, unless steps with and without it could be compared within the run. Idle clocks and "
-                "clocks that a person set are not meant."
+                "clocks that a person set are not meant. Seconds that other findings name are counted there."
             ),
             action="Improve cooling or power, by the reason that is given.",
             limits=(

@@ -12,7 +12,7 @@ from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.system.gpus import gpus, needs_gpu
 from traintrace_analysis.statistics import estimate_ratio
 from traintrace_analysis.thresholds import limit
-from traintrace_analysis.wording import count, listed, percent
+from traintrace_analysis.wording import listed, percent
 
 _KIND: Final = "LOW_GPU_UTILIZATION"
 # Confidence never reaches certainty: a kernel on one of 132 units counts as a busy device.
@@ -37,13 +37,16 @@ def low_gpu_utilization(context: Context) -> list[Finding]:
     ]
     worst = int(np.argmin(means))
     causes = _causes(context)
-    why = (
-        f"In the steady steps a kernel ran on a device {percent(usual)} of the time (median of "
-        f"{count(len(found), 'device')}; least on rank {found[worst].rank}, {percent(float(means[worst]))})."
+    among = (
+        f" (median of {len(found)} devices; least on rank {found[worst].rank}, "
+        f"{percent(float(means[worst]))})"
+        if len(found) > 1
+        else ""
     )
+    why = f"In the steady steps a kernel ran on a device {percent(usual)} of the time{among}."
     if causes:
-        why += f" That is what {listed(causes)} would do, which have findings of their own."
-        action = f"Remove the cause first: {listed(causes)}."
+        why += f" That is explained by {listed(causes)}."
+        action = f"Remove that first: {listed(causes)}."
     else:
         why += " No wait for data, transfer or other work of the host explains it: kernels may be short, or launched too slowly."
         action = "Give the device more work at a time: a larger batch, torch.compile (mode='reduce-overhead'), fused optimizers."
@@ -61,7 +64,7 @@ def low_gpu_utilization(context: Context) -> list[Finding]:
                 "devices_count": len(found),
                 "explained_by": listed(causes) or None,
             },
-            f"The GPUs are idle {percent(1.0 - usual)} of the time.",
+            f"{'The GPU is' if len(found) == 1 else 'The GPUs are'} idle {percent(1.0 - usual)} of the time.",
             why,
             action,
         )
@@ -69,8 +72,15 @@ def low_gpu_utilization(context: Context) -> list[Finding]:
 
 
 def _causes(context: Context) -> list[str]:
-    """Name what keeps devices idle and is another family's finding."""
-    shares = {name: context.metrics[name].share or 0.0 for name in _METRICS}
+    """Name what keeps devices idle and is another family's finding.
+
+    On the device clock the residual is a difference and no finding, so it explains nothing there.
+    """
+    shares = {
+        name: context.metrics[name].share or 0.0
+        for name in _METRICS
+        if name != "residual" or context.window.clock == "host"
+    }
     causes = [
         name.replace("_", " ")
         for name, share in shares.items()
@@ -102,7 +112,8 @@ RULE: Final = Rule(
             means="No kernel runs on the GPUs for much of the steady time.",
             fires=(
                 "Utilisation, as the driver reads it, is under a half on the median device. A warning only if no "
-                "wait for data, transfer, other host work, waiting for ranks or work between steps explains it."
+                "wait for data, transfer, other host work (host clock only), waiting for ranks or work between steps explains "
+                "it."
             ),
             never="That a device that reads 100 % is well used: one small kernel at a time reads the same.",
             action="Remove the cause that is named; without one, give the device more work at a time.",
