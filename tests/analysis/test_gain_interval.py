@@ -21,7 +21,8 @@ REPLICATES = 400
 
 def lockstep(factors: Floats) -> dict[str, Floats]:
     """Give the accounts of ranks that wait for the slowest in every step, all after their backward."""
-    own = own_work(*factors.shape, factors)
+    ranks, steps = factors.shape
+    own = own_work(ranks, steps, factors)
     whole = np.sum(list(own.values()), axis=0)
     return {**own, "gradient_sync": whole.max(axis=0) - whole}
 

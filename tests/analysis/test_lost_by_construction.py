@@ -162,6 +162,20 @@ def test_all_ranks_lose_what_any_of_them_compiles(who: str) -> None:
     assert not [f for f in analysis.findings if f.family == "ranks" and f.severity != "info"]
 
 
+def test_late_rounds_of_tiny_steps_are_mentioned_only() -> None:
+    """A round of 0.3 ms is late whenever the scheduler looks elsewhere."""
+    rng = np.random.default_rng(4)
+    own = {
+        name: part * 0.006 for name, part in own_work(8, 400, noise(rng, (8, 400), cv=0.02)).items()
+    }
+    late = np.flatnonzero(rng.random(400) < 0.5)
+    own["forward"][rng.integers(0, 8, len(late)), late] += 0.15
+    analysis = analyse(run_of(synchronise(own, link_ms=0.01)))
+    finding = next(f for f in analysis.findings if f.kind == "ROTATING_STRAGGLER")
+    assert finding.severity == "info"
+    assert finding.cost_s < 0.1
+
+
 def numbers(part: object) -> Iterator[float]:
     """Give every number of an analysis, the window's matrices left out."""
     if isinstance(part, float):

@@ -53,8 +53,8 @@ def test_an_even_job_is_blamed_in_one_report_of_a_hundred_at_most(
     turns = sum(other for _, other in reports)
     if not spikes or ranks == 2:
         assert turns <= limit_of(jobs, 0.003)
-    # All ranks pay for the spikes of each: 11 % of the time with 4 ranks, the limit being 10 %, 19 %
-    # with 8, more than half with 64.
+    # All ranks pay for the spikes of each: 8 % of the time with 4 ranks and 12 % with 8, near the limit
+    # of 10 %; 42 % with 64.
     if spikes and ranks >= 64:
         assert turns >= 0.95 * jobs
 

@@ -53,7 +53,7 @@ def test_hiccups_that_each_of_many_ranks_has_rarely_are_named_by_what_they_cost_
 def test_spikes_of_a_hundredth_of_the_steps_count_by_what_all_ranks_lose_to_them(
     ranks: int, rotates: bool
 ) -> None:
-    """Ranks that spike independently lose 6 % at 2 ranks, as one rank does; half of the time at 64."""
+    """Ranks that spike independently lose little at 2 ranks, and half of the time at 64."""
     factors = noise(np.random.default_rng(3), (ranks, 200), cv=0.1, ar=0.5, spikes=0.01)
     comparison = compared(synchronise(own_work(ranks, 200, factors)))
     assert comparison.rotation.rotates is rotates

@@ -50,7 +50,7 @@ class Straggler:
         """Share of the rounds that it concerns."""
         if self.late_share is not None:
             return self.late_share
-        return 1.0 - self.since / self.removed.shape[1]
+        return 1.0 - self.since / int(self.removed.shape[1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -124,7 +124,9 @@ def measure_own_work(window: StepWindow, pauses: Floats | None = None) -> OwnWor
         total = np.maximum(total - _sum(parts.values(), step.shape), 0.0)
     doubtful = _doubtful(accounts, marked=marked, sharded=sharded, blind=accelerator_host)
     if not accelerator_host:
-        after = {name: accounts[name] for name in _AFTER_SYNC if name in accounts}
+        after: dict[str, Floats] = {
+            name: accounts[name] for name in _AFTER_SYNC if name in accounts
+        }
         moved = {name: _by_round(part) for name, part in after.items()}
         total = total - _sum(after.values(), step.shape) + _sum(moved.values(), step.shape)
         accounts = {**accounts, **moved}

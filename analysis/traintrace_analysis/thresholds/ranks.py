@@ -9,16 +9,16 @@ LIMITS: Final[Mapping[str, Threshold]] = {
     "rank_false_alarm": Threshold(
         0.01,
         "share",
-        "reports of an even job that blame a rank, over all ranks (Sidak) and looks; simulated, 2 to 512 "
-        "ranks, CV 5 to 20 %, AR(.5) and AR(.9), 1 % spikes, 100 and 400 steps: 0.3 % of 21,375 jobs of "
-        "2 to 8 ranks (1.2 % at most in a kind of job), 0.9 % of 1,805 of 64 and 512 ranks",
+        "reports of an even job that blame a rank, over all ranks (Sidak) and looks; simulated, CV 5 and "
+        "20 %, AR(.5) and AR(.9), 1 % spikes, 100 and 400 steps: 0.3 % of 8,400 jobs of 2 to 8 ranks (most, "
+        "1.2 % of 400, at 2 ranks, CV 20 %, AR(.9)), 0.6 % of 1,340 of 64 and 512 ranks",
     ),
     "straggler_share_warning": Threshold(
         0.03,
         "share",
-        "of step time; machines of one kind differ by 1 to 2 %. Simulated: a rank 5 % slower is found "
-        "within 100 steps at CV 5 % in 100 % of jobs of 8, 64 and 512 ranks without memory, 99 % at AR(.3), 90 "
-        "to 94 % at AR(.5)",
+        "of step time, less what ranks wait because they differ by chance; machines of one kind differ by 1 "
+        "to 2 %. Simulated: a rank 5 % slower is found within 100 steps at CV 5 % and AR(.5) in 93 % of 300 "
+        "jobs of 8 ranks, 96 % of 100 of 64 and 14 of 16 of 512; in 82 % with 4 ranks and 45 % with 2",
     ),
     "straggler_share_critical": Threshold(0.20, "share", FIELD_CRITICAL),
     "straggler_loss_floor": Threshold(
@@ -36,7 +36,9 @@ LIMITS: Final[Mapping[str, Threshold]] = {
         0.33, "ratio", "either half of the window shows at least a third of the excess"
     ),
     "onset_steps": Threshold(
-        10.0, "steps", "since a rank became slow; fewer are a pause and no pace, whatever their excess"
+        10.0,
+        "steps",
+        "since a rank became slow; fewer are a pause and no pace, whatever their excess",
     ),
     "rank_outlier": Threshold(
         3.0,
@@ -74,15 +76,18 @@ LIMITS: Final[Mapping[str, Threshold]] = {
         0.10, "ratio", "a round that a rank prolongs by less than a tenth is not called late"
     ),
     "rotating_late_share": Threshold(
-        0.25, "share", "of the rounds; rarer ones are spikes, and count from `rotating_seldom_share`"
+        0.25,
+        "share",
+        "of the rounds; rarer ones are spikes, and count from `rotating_seldom_share`",
     ),
     "rotating_share_warning": Threshold(0.05, "share", "of step time that late rounds cost"),
     "rotating_seldom_share": Threshold(
         0.10,
         "share",
         "of step time that rare late rounds cost; the line of JITTER. All wait for the slowest, so rare "
-        "spikes of each rank add up: 1 % of steps of 2 to 6 times the usual time cost 6 % with two ranks, "
-        "which is ordinary, 19 % with 8 and 58 % with 64, which is lost time whoever has it",
+        "spikes of each rank add up: simulated at CV 20 %, 1 % of steps of 2 to 6 times the usual time cost "
+        "3 % with two ranks and 8 % with 4, which is ordinary, 12 % with 8, 42 % with 64 and 66 % with 512, "
+        "which is lost time whoever has it",
     ),
     "rotating_seldom_confidence": Threshold(
         0.75, "share", "chance that rare late rounds cost so much, as for JITTER"

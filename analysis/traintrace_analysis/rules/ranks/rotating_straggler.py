@@ -28,6 +28,7 @@ def rotating_straggler(context: Context) -> list[Finding]:
         return []
     cost_s, basis = whole_run(context, float(rotation.lost.mean()))
     each_ms = float(rotation.lost[rotation.late].mean()) / 1e6
+    small = float(rotation.lost.mean()) / 1e6 < limit("straggler_loss_floor")
     critical = rotation.share >= limit("straggler_share_critical") and not work.sharded
     shares = {work.ranks[row]: float(share) for row, share in enumerate(rotation.by_row)}
     return [
@@ -35,7 +36,9 @@ def rotating_straggler(context: Context) -> list[Finding]:
             id="rotating-straggler",
             kind="ROTATING_STRAGGLER",
             family="ranks",
-            severity="critical" if critical and not work.blind else "warning",
+            severity=(
+                "info" if small else "critical" if critical and not work.blind else "warning"
+            ),
             confidence=0.9 * context.sync_trust,
             ranks=work.ranks,
             evidence={
@@ -111,6 +114,7 @@ RULE: Final = Rule(
                 "rotating_seldom_confidence",
                 "carrier_share",
                 "carrier_episodes",
+                "straggler_loss_floor",
             ),
         ),
     ),

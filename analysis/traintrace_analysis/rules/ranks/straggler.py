@@ -54,7 +54,7 @@ def _finding(context: Context, comparison: Comparison, one: Straggler, number: i
         id="-".join([cause.kind.lower().replace("_", "-"), *([str(number + 1)] if number else [])]),
         kind=cause.kind,
         family="ranks",
-        severity=_severity(one, comparison),
+        severity=_severity(one, comparison, confidence),
         confidence=confidence,
         ranks=ranks,
         evidence={
@@ -119,9 +119,10 @@ def _next_slowest(one: Straggler, lost_ns: float) -> str:
     )
 
 
-def _severity(one: Straggler, comparison: Comparison) -> Severity:
+def _severity(one: Straggler, comparison: Comparison, confidence: float) -> Severity:
     work = comparison.work
-    if one.excess_ns / 1e6 < limit("straggler_loss_floor"):
+    unsure = confidence < limit("confidence_to_name")
+    if unsure or one.excess_ns / 1e6 < limit("straggler_loss_floor"):
         return "info"
     provable = not (work.sharded or work.blind)
     certain = one.critical >= limit("confidence_of_critical")

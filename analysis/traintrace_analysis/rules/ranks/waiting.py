@@ -69,13 +69,16 @@ def _passing(comparison: Comparison) -> str:
         since = comparison.step_of(one.since)
         if since is None:
             return f"{who} was slower than the others in the first part of the window, and is not any more."
-        return f"{who} has been slower than the others since step {since:,}: too few steps, or too little lost, to blame it."
+        return (
+            f"{who} has been slower than the others since step {since:,}: too few steps, or too little "
+            "lost, to blame it."
+        )
     rotation = comparison.rotation
     few = rotation.carriers.rows
     if few and rotation.costs and not comparison.stragglers:
         who = ranks_text(comparison.ranks_of(np.array(few)))
         return (
-            f"Late steps cost {percent(rotation.share)} of step time, most of it due to {who}, but in one "
-            "part of the window only."
+            f"Late steps cost {percent(rotation.share)} of step time, most of it due to {who}, but "
+            "seldom, or in one part of the window only."
         )
     return ""
