@@ -31,6 +31,9 @@ def _state() -> dict[str, Any]:
             for part in name.split("."):
                 target = getattr(target, part)
             state[f"{module_name}.{name}"] = target
+            if module_name == "torch.distributed":
+                contents = [cell.cell_contents for cell in target.__closure__ or ()]
+                state[f"what {module_name}.{name} holds"] = contents
     # Hypothesis has one of its own.
     state["gc.callbacks"] = [c for c in gc.callbacks if isinstance(c, functools.partial)]
     dynamo: Any = sys.modules.get("torch._dynamo.callback")

@@ -53,7 +53,7 @@ ACCOUNTS: Final[tuple[Account, ...]] = (
         "step",
         "outermost autograd backward, recomputation included; this rank's own work only, "
         "where its end is marked",
-        _only("optimizer"),
+        _only("optimizer", "communication"),
     ),
     Account(
         "gradient_sync",

@@ -197,12 +197,18 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class LoaderSetup:
-    """How the training data loader is configured; None where it is not a torch DataLoader."""
+    """How the training data loader is configured; None where it is not a torch DataLoader.
+
+    Attributes:
+        reads_for_all: True if rank 0 reads the batches of all ranks and hands them on, as
+            accelerate's dispatch mode does; None also where only the loader's iterator was seen.
+    """
 
     workers: int | None = None
     prefetch_factor: int | None = None
     pin_memory: bool | None = None
     persistent: bool | None = None
+    reads_for_all: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

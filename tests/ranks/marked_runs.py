@@ -1,4 +1,4 @@
-"""What `test_marks.py` starts as two ranks: models whose gradients come in unusual orders.
+"""What `two_ranks.py` runs for `test_marks.py`: models whose gradients come in unusual orders.
 
 In every run the first layer's backward takes 20 ms longer on rank 1.
 """
@@ -191,21 +191,16 @@ def collectives() -> None:
     assert dist.all_reduce is dist.distributed_c10d.all_reduce
 
 
-if __name__ == "__main__":
-    dist.init_process_group("gloo")
-    for scenario in (
-        collectives,
-        static_graph,
-        last_parameter_unused,
-        heads_in_turn,
-        last_parameter_frozen_later,
-        nothing_of_it_used,
-        checkpointed,
-        two_modules,
-        logged_by_ddp,
-        sharded,
-        compiled,
-    ):
-        scenario()
-    dist.barrier()
-    dist.destroy_process_group()
+SCENARIOS: tuple[Callable[[], None], ...] = (
+    collectives,
+    static_graph,
+    last_parameter_unused,
+    heads_in_turn,
+    last_parameter_frozen_later,
+    nothing_of_it_used,
+    checkpointed,
+    two_modules,
+    logged_by_ddp,
+    sharded,
+    compiled,
+)

@@ -9,20 +9,12 @@ import pytest
 from tests.labs.ranks import (
     WARMUP_STEPS,
     excess_ms,
-    launch,
     median_ms,
     ranks_of,
     step_ms,
     summary_of,
 )
 from tests.ranks.marked_runs import SLOWER_MS, STEPS
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("marks")
-    launch(Path(__file__).with_name("marked_runs.py"), folder, ranks=2)
-    return folder
 
 
 def unmarked_steps(folder: Path) -> list[int]:

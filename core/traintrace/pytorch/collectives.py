@@ -1,14 +1,19 @@
 """Charge collectives that are called from the training thread to `communication`.
 
 In a collective a rank waits for the slowest one; left where it happens, that wait would look like the rank's
-own work. Seen are torch's public functions, called as `torch.distributed.all_reduce(...)` by the loop, by
-Lightning and by accelerate, and the broadcast of buffers with which DDP begins a forward. Not seen: the
-wait for a collective that was started with `async_op=True`, and what DDP does once to rebuild its buckets.
+own work. Seen are torch's public functions, by whatever name the loop, Lightning or accelerate calls them,
+and the broadcast of buffers with which DDP begins a forward. Not seen: the wait for a collective that
+was started with `async_op=True`, functional collectives, and what DDP does once to rebuild its buckets.
+
+Nearly all of these functions are closures of torch, over the function that does the work. What the
+closure holds is replaced and not the function: so it stays the same object for who imported it before,
+for pickles, and for compiled functions, which are not compiled again.
 """
 
 import functools
 from collections.abc import Callable, Iterator
 from threading import get_ident
+from types import CellType, FunctionType
 from typing import Any, Final
 
 import torch
@@ -16,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from traintrace.accounts import COMMUNICATION
 from traintrace.journal import Journal
-from traintrace.patching import replace_attribute
+from traintrace.patching import replace_attribute, replace_content
 from traintrace.pytorch.graphs import graphs_exist, outside_graphs
 from traintrace.pytorch.strategy import has_other_processes
 from traintrace.session import Session
@@ -37,17 +42,17 @@ _COLLECTIVES: Final = (
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
+    "recv",
+    "recv_object_list",
     "scatter",
     "scatter_object_list",
+    "send",
+    "send_object_list",
 )
 
 
 def trace_collectives(session: Session) -> Iterator[Callable[[], None]]:
-    """Install what charges collectives, in a job of several processes; give what undoes it.
-
-    A compiled function that itself calls a collective is compiled again where that has been replaced: so
-    if graphs exist already, only DDP's broadcast is seen. One more graph may be made after tracing ends.
-    """
+    """Install what charges collectives, in a job of several processes; give what undoes it."""
     if not has_other_processes():
         return
     journal = session.journal
@@ -56,13 +61,25 @@ def trace_collectives(session: Session) -> Iterator[Callable[[], None]]:
         yield replace_attribute(
             DistributedDataParallel, "_sync_buffers", _charged(journal, sync_buffers)
         )
-    if graphs_exist():
-        session.unmeasured["communication"] = "the model was compiled before tracing began"
-        return
     for name in _COLLECTIVES:
-        original = getattr(torch.distributed, name, None)
-        if original is not None:
-            yield replace_attribute(torch.distributed, name, _charged(journal, original))
+        function = getattr(torch.distributed, name, None)
+        inner = _cell_below(function)
+        if inner is not None:
+            yield replace_content(inner, _charged(journal, inner.cell_contents))
+        elif function is not None and not graphs_exist():
+            # A compiled function that calls it would be compiled again, hence not after that.
+            yield replace_attribute(torch.distributed, name, _charged(journal, function))
+        elif function is not None and name != "monitored_barrier":
+            session.unmeasured["communication"] = "the model was compiled before tracing began"
+
+
+def _cell_below(function: Any) -> CellType | None:
+    """Give the cell in which torch's logger of exceptions holds what it was put over; None without it."""
+    if isinstance(function, FunctionType) and function.__code__.co_freevars == ("func",):
+        (cell,) = function.__closure__ or ()
+        if isinstance(cell.cell_contents, FunctionType):
+            return cell
+    return None
 
 
 def _charged(journal: Journal, original: Callable[..., Any]) -> Callable[..., Any]:

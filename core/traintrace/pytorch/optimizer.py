@@ -1,7 +1,7 @@
 """Charge optimizer steps to `optimizer`, and know whether an update was attempted and skipped."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from threading import get_ident
 from typing import Any
 
@@ -17,6 +17,15 @@ from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
 from traintrace.pytorch.graphs import outside_graphs
 from traintrace.session import Session
+
+
+def parameters_of(optimizer: Any) -> Iterator[torch.Tensor]:
+    """Give the parameters that an optimizer holds; none where it does not hold them as torch's do."""
+    groups = getattr(optimizer, "param_groups", None)
+    for group in groups if isinstance(groups, (list, tuple)) else ():
+        held = group.get("params") if isinstance(group, Mapping) else None
+        if isinstance(held, (list, tuple)):
+            yield from (one for one in held if isinstance(one, torch.Tensor))
 
 
 def trace_optimizers(session: Session, *, charge: bool = True) -> Iterator[Callable[[], None]]:

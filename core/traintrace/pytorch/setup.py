@@ -12,6 +12,7 @@ from traintrace import facts
 from traintrace.pytorch.forward import unwrap
 from traintrace.pytorch.sizes import batch_bytes
 from traintrace.pytorch.strategy import strategy_of
+from traintrace.pytorch.wrapping import reads_for_all
 from traintrace.samplers import cpu_count
 from traintrace.session import Session
 
@@ -53,6 +54,7 @@ def describe_loader(loader: Any) -> tuple[facts.LoaderSetup, int | None]:
             prefetch_factor=loader.prefetch_factor,
             pin_memory=bool(loader.pin_memory),
             persistent=bool(loader.persistent_workers),
+            reads_for_all=reads_for_all(loader),
         ),
         loader.batch_size,
     )

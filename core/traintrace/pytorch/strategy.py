@@ -38,7 +38,7 @@ _BY_CLASS: Final[tuple[tuple[str, Strategy], ...]] = (
 
 def strategy_of(model: nn.Module) -> Strategy:
     """Tell how `model` is shared, from the classes of its wrappers and, for sharding, of its parts."""
-    for module in (model, getattr(model, "_orig_mod", model), unwrap(model)):
+    for module in (model, without_compiler(model), unwrap(model)):
         found = _by_class(module)
         if found is not None:
             return found
@@ -48,6 +48,12 @@ def strategy_of(model: nn.Module) -> Strategy:
         if found in ("fsdp", "fsdp2"):
             return found
     return "distributed_unknown" if has_other_processes() else "single_process"
+
+
+def without_compiler(model: nn.Module) -> nn.Module:
+    """Give what `torch.compile` was called with, or `model` itself."""
+    compiled = type(model).__name__ == "OptimizedModule"
+    return getattr(model, "_orig_mod", model) if compiled else model
 
 
 def _by_class(module: object) -> Strategy | None:
@@ -64,4 +70,5 @@ def has_other_processes() -> bool:
     if distributed.is_available() and distributed.is_initialized():
         if distributed.get_world_size() > 1:
             return True
-    return int(os.environ.get("WORLD_SIZE", "1") or 1) > 1
+    size = os.environ.get("WORLD_SIZE", "")
+    return size.isdecimal() and int(size) > 1

@@ -15,6 +15,7 @@ from traintrace.facts import EPOCH_FIRST
 from traintrace.journal import UNUSED
 from traintrace.pytorch.graphs import graphs_exist
 from traintrace.pytorch.loopstate import LoopState
+from traintrace.pytorch.optimizer import parameters_of
 from traintrace.pytorch.passes import Pass
 from traintrace.session import Session
 from traintrace.steps import StepCapture
@@ -87,8 +88,7 @@ class UnusedBatches:
     def _parameters(self) -> list[torch.Tensor]:
         if self._model is not None:
             return list(self._model.parameters())
-        groups = getattr(self._optimizer, "param_groups", ())
-        return [parameter for group in groups for parameter in group["params"]]
+        return [*parameters_of(self._optimizer)]
 
 
 def _last_error() -> int:

@@ -19,6 +19,7 @@ _BASE: Final[Any] = getattr(dataloader, "_BaseDataLoaderIter", ())
 # accelerate's loaders fetch a batch before they deliver the one before it, to know which is the last.
 # Its SkipDataLoader does not, nor do Fabric's.
 _AHEAD: Final = frozenset(("DataLoaderShard", "DataLoaderDispatcher", "MpDeviceLoaderWrapper"))
+_READS_FOR_ALL: Final = "DataLoaderDispatcher"
 READS_AHEAD_IN: Final = "accelerate.data_loader"
 
 
@@ -36,6 +37,14 @@ def reads_ahead(batches: Any) -> bool:
     return any(
         kind.__module__ == READS_AHEAD_IN and kind.__name__ in _AHEAD
         for kind in type(batches).__mro__
+    )
+
+
+def reads_for_all(loader: Any) -> bool:
+    """Say whether the batches of all ranks are read by rank 0, and `loader` hands them on."""
+    return any(
+        kind.__module__ == READS_AHEAD_IN and kind.__name__ == _READS_FOR_ALL
+        for kind in type(loader).__mro__
     )
 
 

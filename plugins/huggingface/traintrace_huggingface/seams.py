@@ -187,7 +187,7 @@ class Seams:
             self._session.unmeasured["forward"] = "the calls of a ScriptModule cannot be seen"
             return
         self._keep(trace_forward(self._journal, [model]))
-        self._keep(mark_own_work(self._journal, model))
+        self._keep(mark_own_work(self._session, model))
 
     def _keep(self, installed: Iterator[Callable[[], None]]) -> None:
         for undo in installed:

@@ -110,7 +110,7 @@ def install_on_training(fit: TracedFit) -> None:
         module = fit.trainer.lightning_module
         strategy = fit.trainer.strategy
         wrapped = module if strategy.model is None else strategy.model
-        installed += [trace_backward(session.journal), mark_own_work(session.journal, wrapped)]
+        installed += [trace_backward(session.journal), mark_own_work(session, wrapped)]
         installed += [_guard_updates(session, strategy), trace_collectives(session)]
         if not fit.forward_is_training_step:
             fit.parts = TracedParts(session, module)

@@ -1,5 +1,6 @@
 """The `with` blocks of a hand-written loop: one step, and the time of one account."""
 
+from itertools import chain
 from threading import get_ident
 from types import TracebackType
 from typing import Any
@@ -9,6 +10,7 @@ from torch import nn
 from traintrace.accounts import BACKWARD
 from traintrace.journal import OPEN
 from traintrace.pytorch.loopstate import LoopState
+from traintrace.pytorch.optimizer import parameters_of
 from traintrace.session import Session
 
 # Give up waiting for an update after this many `step()` blocks without one in the whole run: longer
@@ -117,10 +119,8 @@ class StepBlock:
 
 def _first_parameter(model: nn.Module | None, optimizer: Any) -> nn.Parameter | None:
     """Give an ordinary parameter that updates change; None where parameters are sharded or lazy."""
-    parameters = [] if model is None else [p for p in model.parameters() if p.requires_grad]
-    for group in getattr(optimizer, "param_groups", ()):
-        parameters += group["params"]
-    first = parameters[0] if parameters else None
+    of_model = () if model is None else (p for p in model.parameters() if p.requires_grad)
+    first = next(chain(of_model, parameters_of(optimizer)), None)
     if type(first) is not nn.Parameter or first.is_inference():
         return None
     return first

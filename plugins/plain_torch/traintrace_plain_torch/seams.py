@@ -114,7 +114,7 @@ def _forward_hooks(session: Session, model: nn.Module | None, optimizer: Any = N
         return []
     return [
         trace_forward(session.journal, [model], session=session),
-        mark_own_work(session.journal, model, optimizer),
+        mark_own_work(session, model, optimizer),
     ]
 
 

@@ -48,8 +48,8 @@ BREAKS = (
     Break(  # a micro-batch that does not synchronise is marked all the same
         ("d14",),
         "core/traintrace/pytorch/ownwork.py",
-        'if journal.owner != -1 and getattr(ddp, "require_backward_grad_sync", True):',
-        "if journal.owner != -1:",
+        'if ddp.get("require_backward_grad_sync", True) and not is_apart(parameter):',
+        "if not is_apart(parameter):",
     ),
     Break(  # the report waits for a rank that is gone
         ("d15",),

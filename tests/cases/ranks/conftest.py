@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.labs.lightning_scripts import Script
 from tests.labs.ranks import launch
 
 TRAINING = Path(__file__).with_name("training.py")
@@ -19,13 +20,27 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def three_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("three-ranks")
-    scenarios = ("slow_input", "slow_backward", "missing_backward", "more_memory")
+    scenarios = ("slow_input", "slow_backward", "missing_backward", "more_memory", "rotating")
     launch(TRAINING, folder, *scenarios, ranks=3)
     return folder
 
 
 @pytest.fixture(scope="session")
-def four_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("four-ranks")
-    launch(TRAINING, folder, "rotating", ranks=4)
-    return folder
+def lightning_ranks(tmp_path_factory: pytest.TempPathFactory) -> Script:
+    """Two ranks of one fit: validated at its end, and rank 1 is late for each next batch."""
+    script = Script(
+        tmp_path_factory.mktemp("lightning-ranks"),
+        """
+    class Late(Model):
+        def on_train_batch_end(self, *arguments):
+            if self.global_rank == 1:
+                time.sleep(0.03)
+
+        def validation_step(self, batch, batch_idx):
+            return self.net(batch).mean()
+
+    trainer(strategy="ddp", devices=2, num_sanity_val_steps=0).fit(Late(), loader(80), loader(8))
+    """,
+    )
+    script.run("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    return script

@@ -45,33 +45,20 @@ def test_d03_a_rank_without_timings_is_neither_culprit_nor_median(three_ranks: P
     assert metric["worst_rank"] != 2
 
 
-def test_d04_ranks_that_are_slow_in_turn_are_a_pattern_and_no_culprit(four_ranks: Path) -> None:
-    """TML#374: means over a window show four ranks alike."""
-    blamed = named(four_ranks / "rotating")
+def test_d04_ranks_that_are_slow_in_turn_are_a_pattern_and_no_culprit(three_ranks: Path) -> None:
+    """TML#374: means over a window show all ranks alike."""
+    blamed = named(three_ranks / "rotating")
     assert set(blamed) == {"ROTATING_STRAGGLER"}
-    assert blamed["ROTATING_STRAGGLER"] == [0, 1, 2, 3]
+    assert blamed["ROTATING_STRAGGLER"] == [0, 1, 2]
 
 
-def test_d08_every_rank_lists_its_training_steps(tmp_path: Path) -> None:
+def test_d08_every_rank_lists_its_training_steps(lightning_ranks: Script) -> None:
     """PL#20135: under DDP only validation was in the traces."""
-    script = Script(
-        tmp_path,
-        """
-    class Validated(Model):
-        def validation_step(self, batch, batch_idx):
-            return self.net(batch).mean()
-
-    trainer(strategy="ddp", devices=2, num_sanity_val_steps=0).fit(
-        Validated(), loader(20), loader(8)
-    )
-    """,
-    )
-    script.run("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    ranks = script.ranks()
+    ranks = lightning_ranks.ranks()
     assert [rank.rank.rank for rank in ranks] == [0, 1]
     for rank in ranks:
-        assert list(rank.steps["micro_batches"]) == [1] * 10
-        assert list(rank.steps["backward_calls"]) == [1] * 10
+        assert list(rank.steps["micro_batches"]) == [1] * 40
+        assert list(rank.steps["backward_calls"]) == [1] * 40
         assert rank.rank.totals.account_ns["evaluation"] > 0
 
 
