@@ -27,7 +27,8 @@ FAULTS: Final[Mapping[str, Mapping[str, Fault]]] = {
 CLEAN: Final = "clean"
 CLEAN_RUNS: Final = 600  # of each half
 FAULTY_RUNS: Final = 96  # of each family and half, at least
-_PARITY: Final[Mapping[str, int]] = {"tune": 0, "score": 1}
+# The scored seeds were first run when rules and labels stood: none was ever tuned or narrowed on them.
+_FIRST_SEED: Final[Mapping[str, int]] = {"tune": 0, "score": 100_001}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,11 @@ def cases(
 
     Every kind of a family comes equally often.
     """
-    parity = _PARITY[half]
+    first = _FIRST_SEED[half]
     for number in range(clean):
-        yield Case(CLEAN, CLEAN, 2 * number + parity)
+        yield Case(CLEAN, CLEAN, first + 2 * number)
     for family in families or tuple(FAULTS):
         kinds = FAULTS[family]
         for kind in kinds:
             for number in range(-(-faulty // len(kinds))):
-                yield Case(family, kind, 2 * number + parity)
+                yield Case(family, kind, first + 2 * number)

@@ -159,8 +159,10 @@ def _own_factors(draft: Draft, wanted: Wanted) -> Floats:
     chance = draft.chance
     cv = _log_uniform(chance, 0.003, min(wanted.rank_cv, _most_own(draft.ranks)))
     memory = min(wanted.memory, float(chance.choice([0.0, 0.0, 0.3, 0.5, 0.9])))
-    # All ranks' own spikes together make 2 % of the steps late at most.
-    spikes = float(chance.uniform(0.0, 0.02)) / draft.ranks if chance.random() < 0.3 else 0.0
+    # All wait for the slowest, so what counts is how many steps any rank's own spikes make late: 4 % at
+    # most, which loses 6 % of the time, or 1 % of each rank's.
+    together = float(chance.uniform(0.0, 0.04)) if chance.random() < 0.3 else 0.0
+    spikes = min(0.01, together / draft.ranks)
     noise = Noise("log_normal", cv, memory, spikes, float(chance.uniform(0.5, 1.5)))
     drawn = np.stack([noise.factors(chance, draft.steps) for _ in range(draft.ranks)])
     fixed = 1.0 + min(0.1 * cv, 0.002) * chance.standard_normal((draft.ranks, 1))

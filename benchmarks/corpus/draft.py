@@ -87,7 +87,6 @@ class Draft:
         transfer_ms: What the exchange itself takes, by step; no rank can avoid it.
         flags: Bits of `traintrace.facts`.
         memory: Bytes by column of the steps table. gc_ms: collector's time; None if nobody watched.
-        by_turns: True if ranks are late one after the other, in order.
         silent: Ranks that never recorded anything. lost: ranks that died after the last step, while
             the others waited in `shutdown_ms` and failed.
         warmup_steps: Leading steps that were made slower on purpose.
@@ -116,7 +115,6 @@ class Draft:
     gc_ms: Floats | None = None
     happenings: list[Happening] = field(default_factory=list)
     nodes: tuple[int, ...] = ()
-    by_turns: bool = False
     silent: tuple[int, ...] = ()
     lost: tuple[int, ...] = ()
     machine: Machine = field(default_factory=Machine)

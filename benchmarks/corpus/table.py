@@ -14,10 +14,9 @@ A family whose sums are exact (`between_steps`) or whose readings are drawn arou
 The seeds of the two halves differ, the definitions do not. These labels were narrowed after the first rules
 had been run on the tune half, to what the rules say they find; the score does not cover what was left out:
 
-- ROTATING_STRAGGLER: ranks are late in more than one step in forty each, or by turns. Rarer hiccups of many
-  ranks are left out, and mostly not named: of 14 further runs of 64 ranks, made to lose 13 to 45 % of their
-  time so (one random rank late in 30 to 90 % of the steps), 10 got no finding at all; one of these lost
-  44 % and was called BALANCED.
+- ROTATING_STRAGGLER: late steps lose 5 % of step time where they are a quarter of all, 10 % where they are
+  fewer, and there are eight at least; a step is late if a rank prolongs it by a tenth. Ranks' spikes in
+  healthy runs lose less than that together.
 - RESIDUAL_HEAVY: if it comes in bursts, JITTER is as good an answer. BACKWARD_HEAVY: only where backward
   holds no waiting. GAP and LOGGING_COST: only on CPUs and in pauses of 2 ms or more.
 - WARMUP_COST: half a minute or more. OPTIMIZER_HEAVY, BACKWARD_HEAVY, STRAGGLER kinds and

@@ -43,8 +43,11 @@ WARMUP_LIMIT: Final = 0.10
 WARMUP_FLOOR_S: Final = 30.0
 # Late are steps in which a rank stands out from the usual spread by this much of a step.
 LATE: Final = 0.10
+# Of step time: where so many steps are late, and where few are, as for spikes of one rank.
 ROTATING_LIMIT: Final = 0.05
-HICCUP_RATE: Final = 0.025
+SELDOM_LIMIT: Final = 0.10
+OFTEN: Final = 0.25
+OCCASIONS: Final = 8
 STRAGGLER_LIMIT: Final = 0.03
 
 
@@ -207,6 +210,12 @@ def _course_of_steps(draft: Draft, step: Floats) -> dict[str, float]:
     }
 
 
+def rotating_limit(late_share: float) -> float:
+    """Give the share of step time from which late steps are a fault; it changes where they are frequent."""
+    often = min(1.0, max(0.0, (late_share - 0.8 * OFTEN) / (0.4 * OFTEN)))
+    return SELDOM_LIMIT + often * (ROTATING_LIMIT - SELDOM_LIMIT)
+
+
 def _ranks(draft: Draft, step: Floats) -> dict[str, float]:
     """Size up what the ranks cost each other: the slowest of each step beyond the median.
 
@@ -220,12 +229,11 @@ def _ranks(draft: Draft, step: Floats) -> dict[str, float]:
     whole, waits = float(step.mean(axis=0).sum()), draft.waiting_ms()
     among = waits[others]
     lost = np.median(among, axis=0) - among.min(axis=0)
-    usual = max(4.0 * float(np.quantile(lost, 0.2)), LATE * float(np.median(step)))
+    usual = max(4.0 * float(np.quantile(lost, 0.05)), LATE * float(np.median(step)))
     late = lost > usual
-    # One hiccup of a rank in forty steps is ordinary, however many ranks there are.
-    often = float(late.mean()) / len(others) / HICCUP_RATE
-    share = float(lost[late].sum()) / whole / ROTATING_LIMIT
-    sizes = {"ROTATING_STRAGGLER": share if draft.by_turns else min(share, often)}
+    share = float(lost[late].sum()) / whole / rotating_limit(float(late.mean()))
+    # However rare it is on each rank: all pay for the slowest.
+    sizes = {"ROTATING_STRAGGLER": share if late.sum() >= OCCASIONS else 0.0}
     if culprits and not draft.silent:
         # Who comes last waits least; a group counts by its fastest member.
         behind = float(np.median(among.sum(axis=1)) - waits[culprits].sum(axis=1).max())

@@ -10,7 +10,7 @@ import re
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -294,5 +294,11 @@ def _read_rank(location: str, columns: Sequence[str], since: int) -> RankFacts |
 
 
 def _setup_from(content: Mapping[str, Any]) -> Setup:
-    loader = LoaderSetup(**content.get("loader", {}))
-    return replace(Setup(**{k: v for k, v in content.items() if k != "loader"}), loader=loader)
+    """Give the configuration; what a later version knows besides is passed over."""
+    loader = LoaderSetup(**_known(LoaderSetup, content.get("loader", {})))
+    return replace(Setup(**_known(Setup, content)), loader=loader)
+
+
+def _known(record: type, content: Mapping[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(record)}
+    return {name: value for name, value in content.items() if name in names and name != "loader"}

@@ -201,7 +201,7 @@ def _without_onsets(look: Look, suspects: Sequence[Suspect]) -> Floats:
     began = [one for one in suspects if one.since]
     if not began:
         return look.own
-    own = look.own.copy()
+    own: Floats = look.own.copy()
     for one in began:
         rows, since = one.rows, one.since
         others = np.delete(look.own, rows, axis=0)

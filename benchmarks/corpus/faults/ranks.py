@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.corpus.clean import Wanted, draft_clean
 from benchmarks.corpus.draft import Draft, Sync
 from benchmarks.corpus.faults.recipes import clearly
-from benchmarks.corpus.truth import HICCUP_RATE, LATE, ROTATING_LIMIT, STRAGGLER_LIMIT
+from benchmarks.corpus.truth import LATE, STRAGGLER_LIMIT, rotating_limit
 from traintrace_analysis.step_window import Floats
 
 _MANY: Final = (2, 3, 4, 8, 8, 16, 64)
@@ -53,20 +53,21 @@ def straggler(chance: np.random.Generator) -> Draft:
 
 
 def rotating_straggler(chance: np.random.Generator) -> Draft:
-    """Let a different rank be late in each step, or in some of them: by chance or by turns."""
+    """Let a different rank be late in each step, or in some of them: by chance or by turns.
+
+    Of many ranks each is late seldom: one of 64 in one step of 600 if a tenth of the steps are late.
+    """
     draft = _draft(chance, ("host",), sync="marked", ranks=(3, 4, 8, 8, 16, 64))
-    lost = clearly(chance, ROTATING_LIMIT, most=6.0, cap=0.4)
-    least = max(0.3, 1.5 * HICCUP_RATE * draft.ranks)
-    draft.by_turns = least > 0.7 or chance.random() < 0.3
-    # Not too many late steps, or none of them would be clearly late.
-    share = chance.uniform(0.3, 0.7) if draft.by_turns else chance.uniform(min(least, 0.65), 0.7)
+    # Of a few ranks not too many late steps, or none of them would be clearly late.
+    share = chance.uniform(0.1, 0.7 if draft.ranks < 16 else 0.9)
+    lost = clearly(chance, rotating_limit(share), most=6.0, cap=0.45)
     lost = max(lost, 1.5 * LATE * share)
     late = chance.random(draft.steps) < share
     sizes = np.where(late, chance.gamma(16.0, 1.0 / 16.0, size=draft.steps), 0.0)
     sizes *= 1.15 * lost / (1.0 - lost) * _whole(draft) / sizes.sum()
     account = str(chance.choice(["input_wait", "forward", "backward"]))
     late_ranks = chance.integers(draft.ranks, size=draft.steps)
-    if draft.by_turns:
+    if chance.random() < 0.3:
         late_ranks = np.arange(draft.steps) % draft.ranks
     draft.work_ms[account][late_ranks, np.arange(draft.steps)] += sizes
     draft.culprits = None

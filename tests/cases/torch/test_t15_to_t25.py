@@ -25,7 +25,7 @@ from tests.labs.torch_loop import (
 )
 from traintrace.store import RankWriter
 from traintrace_plain_torch import trace
-from traintrace_reporting import words
+from traintrace_reporting import run_words
 
 MS = 1_000_000
 
@@ -160,7 +160,7 @@ def test_t20_what_tracing_cost_is_measured_and_printed(tmp_path: Path) -> None:
     assert overhead["share"] > 0
     assert overhead["setup_s"] > 0
     text = (run.folder / "final_summary.txt").read_text("utf-8")
-    assert words.tracing(run.summary).split(" (")[0] in " ".join(text.split())
+    assert run_words.tracing(run.summary).split(" (")[0] in " ".join(text.split())
     assert "us a step" in text
 
 
