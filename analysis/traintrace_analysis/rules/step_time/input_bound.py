@@ -107,8 +107,12 @@ def input_bound(context: Context) -> list[Finding]:
             cost_basis=basis,
             gain=replay(
                 window,
-                np.maximum(wait * removable - _loader_floor_ns(supply), 0.0),
-                floor_ns=(feeding.left_at_most_ms - feeding.left_ms) * NS_PER_MS,
+                np.maximum(wait * removable - _floor_ns(supply), 0.0),
+                floor_ns=(
+                    (feeding.left_at_most_ms - feeding.left_ms) * NS_PER_MS
+                    + _floor_with_workers_ns(supply)
+                    - _floor_ns(supply)
+                ),
                 clock=clock,
                 upper_bound=blind or feeding.is_upper_bound,
             ),
@@ -119,11 +123,17 @@ def input_bound(context: Context) -> list[Finding]:
     ]
 
 
-def _loader_floor_ns(supply: Supply) -> float:
-    """Give what fetching a step's batches costs whatever the loader is set to."""
-    # The advice to a loader without workers is to have some, so theirs is the price that stays.
-    read = supply.workers is not None
-    return (limit("loader_floor_workers" if read else "loader_floor") * NS_PER_MS) * supply.batches
+def _floor_ns(supply: Supply) -> float:
+    """Give what fetching a step's batches costs as the loader is set, however cheap the samples are."""
+    if supply.workers:
+        return _floor_with_workers_ns(supply)
+    return limit("loader_floor") * NS_PER_MS * supply.batches
+
+
+def _floor_with_workers_ns(supply: Supply) -> float:
+    """Give the same with workers, which the advice to a loader without any is to have."""
+    name = "loader_floor" if supply.workers is None else "loader_floor_workers"
+    return limit(name) * NS_PER_MS * supply.batches
 
 
 def _loader_evidence(context: Context, supply: Supply) -> dict[str, float | int | str | None]:
