@@ -1,1 +1,1 @@
-"""Measurements of what tracing costs; figures and method are in README.md beside this file."""
+"""Measurements: what tracing costs, how often findings are right, how analysing grows; figures and method are in README.md beside this file."""
