@@ -1,5 +1,6 @@
 """Runs for `benchmarks.scale`: written row by row through the real store, their times drawn at random."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from traintrace.store import RankWriter
 WIDE_STEPS: Final = 1_000
 _FLUSH: Final = 1_000
 _START_NS: Final = 1_700_000_000_000_000_000
+_GAP_NS: Final = 50_000
 # Mean milliseconds of each account of a step.
 _MEANS_MS: Final = {
     "input_wait": 2.0,
@@ -82,9 +84,6 @@ def _write_rank(folder: Path, rank: int, steps: int) -> None:
     writer.close()
 
 
-_GAP_NS: Final = 50_000
-
-
 def _book(step: int, start_ns: int, accounts: dict[str, int]) -> BookedStep:
     row = StepRow(
         step=step, framework_step=step, epoch=0, micro_batches=1, samples=32, tokens=None,
@@ -107,8 +106,6 @@ def _totals(sums: dict[str, int], steps: int) -> Totals:
 
 
 def _meta(rank: int) -> dict[str, object]:
-    from dataclasses import asdict
-
     setup = asdict(Setup(device_kind="cpu", cpu_count=8))
     cost = {
         "hot_transition_ns": 300.0, "in_situ_transition_ns": None, "setup_s": 0.0, "finish_s": 0.0,

@@ -55,7 +55,7 @@ def train(settings: argparse.Namespace) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     loader = make_loader(settings.steps, delay_in("input"))
 
-    # The optimizer sleeps at the start of its step, the net in its first layer.
+    # Forward and optimizer sleep where they begin, backward where it comes to the first layer.
     optimizer.register_step_pre_hook(delay_in("optimizer"))
     net.register_forward_pre_hook(lambda *_: time.sleep(settings.work_ms / 1e3))
     net.register_forward_pre_hook(delay_in("forward"))

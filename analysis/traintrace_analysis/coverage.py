@@ -5,7 +5,8 @@ import numpy as np
 from traintrace.facts import RunFacts
 from traintrace_analysis.families import UNEXAMINED
 from traintrace_analysis.machine import Memory, ProcessSummary, SystemSummary
-from traintrace_analysis.model import Counts, Coverage, Metric, RankComparison
+from traintrace_analysis.model import Counts, Coverage, Metric
+from traintrace_analysis.rank_comparison import RankComparison
 from traintrace_analysis.reading_columns import unread
 from traintrace_analysis.rules.ranks.wording import ranks_text
 from traintrace_analysis.step_window import Floats, StepWindow
@@ -27,9 +28,9 @@ def measure_coverage(
     system: SystemSummary | None,
     process: ProcessSummary | None,
 ) -> dict[str, Coverage]:
-    """Give the coverage of every metric, of the work counted, of memory and of absent sections.
+    """Give the coverage of every metric, of the work counted, of memory and of the sections.
 
-    Sections of the summary that are absent have a prefix: "communication" is an account as well.
+    Sections of the summary have a prefix: "communication" is an account as well.
     """
     coverage = {
         name: _matrix_coverage(window, window.steady(name), window.reasons.get(name))

@@ -55,7 +55,10 @@ def _state(family: Family, context: Context, findings: Sequence[Finding]) -> Fam
     small = [finding.kind for finding in notes if finding.cost_s > 0.0]
     observed = [finding.kind for finding in notes if not finding.cost_s > 0.0]
     if small:
-        reason += f"; {listed(small)} is over its share but costs too little to matter"
+        over = (
+            "is over its share but costs" if len(small) == 1 else "are over their shares but cost"
+        )
+        reason += f"; {listed(small)} {over} too little to matter"
     if observed:
         reason += f"; observed: {listed(observed)}"
     if missing:

@@ -60,7 +60,8 @@ class Finding:
     """One cause of lost time, or an observation of severity "info".
 
     Attributes:
-        id: Stable within a run: the kind in lower case with hyphens.
+        id: Stable within a run: the kind in lower case with hyphens, a number behind it for the second of a
+            kind and further ones.
         kind: One of `registry.KINDS[family]`.
         confidence: 0 to 1, the chance that the measured share truly exceeds its limit, lowered
             where the clock cannot separate causes.

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
+from traintrace_analysis.statistics import MAD_TO_SD
 from traintrace_analysis.step_window import Floats
 
 _NEIGHBOURS = 21  # steps of the running median; a slow stretch of ten steps is still no level
-_MAD_TO_SD = 1.4826  # of a normal distribution
 FENCE_SD = 5.0  # as in `winsorise`
 
 
@@ -42,7 +42,7 @@ def local_spread(values: Floats, level: Floats) -> float:
     Both are positive and equally long.
     """
     logs = np.log(values / level)
-    return _MAD_TO_SD * float(np.median(np.abs(logs - np.median(logs)))) if len(logs) else 0.0
+    return MAD_TO_SD * float(np.median(np.abs(logs - np.median(logs)))) if len(logs) else 0.0
 
 
 def without_spikes(values: Floats) -> Floats:

@@ -110,8 +110,7 @@ def unread(ranks: Sequence[RankFacts], table: Table, *names: str) -> str:
 def quotients(numerators: Floats, denominators: Floats) -> Floats:
     """Divide element by element; NaN where a part is unknown or the denominator is not positive."""
     result = np.full(np.broadcast_shapes(numerators.shape, denominators.shape), np.nan)
-    with np.errstate(
-        over="ignore"
-    ):  # a reading of next to nothing is a broken one, and no error of ours
+    # A reading of next to nothing is a broken one, and no error of ours.
+    with np.errstate(over="ignore"):
         np.divide(numerators, denominators, out=result, where=denominators > 0.0)
     return result

@@ -21,8 +21,9 @@ def missing_reasons(
 ) -> dict[str, str]:
     """Give the reason by metric for every account and derived metric that cannot be had.
 
-    `alone` says that the job has a single rank. A derived metric needs its parts. The residual needs every phase, since the time of a phase
-    that was not seen lies in it; a transfer that never happened on a CPU run is no such phase.
+    `alone` says that the job has a single rank. A derived metric needs its parts. The residual needs
+    every phase, since the time of a phase that was not seen lies in it; a transfer that never happened
+    on a CPU run is no such phase.
     """
     if not ranks:
         names = (*STEP_ACCOUNT_NAMES, "step_time", "traced_step_time", "compute", "residual")

@@ -1,6 +1,6 @@
 """Statistics for step times: skewed, spiky and correlated from step to step.
 
-All functions take finite values in time order and draw no random numbers.
+Series are finite and in time order; no function draws random numbers.
 """
 
 import math
@@ -11,9 +11,11 @@ import numpy as np
 from traintrace_analysis.step_window import Floats
 from traintrace_analysis.thresholds import limit
 
+MAD_TO_SD = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
+
 _MAX_BLOCKS = 200
 _Z95 = 1.959964  # 97.5 % quantile of the normal distribution
-_MAD_TO_SD = 1.4826  # of a normal distribution
 
 
 def winsorise(values: Floats) -> Floats:
@@ -25,7 +27,7 @@ def winsorise(values: Floats) -> Floats:
     if not len(values):
         return values
     middle = float(np.median(values))
-    spread = _MAD_TO_SD * float(np.median(np.abs(values - middle)))
+    spread = MAD_TO_SD * float(np.median(np.abs(values - middle)))
     if spread <= 0.0:
         return values
     return np.clip(values, middle - 10.0 * spread, middle + 5.0 * spread)
@@ -100,7 +102,7 @@ class Ratio:
         """
         if self.independent < limit("effective_steps_for_interval"):
             return None
-        reach = _t95(self._freedom) * self.error
+        reach = student_quantile(_Z95, self._freedom) * self.error
         return (self.value - reach, self.value + reach) if reach < self.value else None
 
     def chance_at_least(self, bound: float) -> float:
@@ -142,9 +144,12 @@ def estimate_ratio(numerator: Floats, denominator: Floats) -> Ratio | None:
     )
 
 
-def _t95(freedom: float) -> float:
-    """Give the 97.5 % quantile of Student's t (Cornish-Fisher expansion, Fisher 1960)."""
-    z, v = _Z95, freedom
+def student_quantile(z: float, freedom: float) -> float:
+    """Give the quantile of Student's t at the level of the normal quantile `z`.
+
+    By its Cornish-Fisher expansion (Fisher 1960).
+    """
+    v = freedom
     return (
         z
         + (z**3 + z) / (4.0 * v)

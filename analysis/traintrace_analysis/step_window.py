@@ -15,6 +15,7 @@ from traintrace_analysis.findings import Clock
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
+Marks: TypeAlias = npt.NDArray[np.bool_]
 MetricClock: TypeAlias = Literal["host", "device", "derived"]
 
 

@@ -1,4 +1,4 @@
-"""The one answer: the finding that costs most, or why none is named."""
+"""The one answer: the finding that matters most, or why none is named."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +29,9 @@ def judge(
     findings: Sequence[Finding],
     unexamined: Unexamined | None,
 ) -> Verdict:
-    """Name the costliest finding that is a warning or worse; else say why none is named.
+    """Name the finding that matters most, a warning at least; else say why none is named.
+
+    What is critical comes first, then what likely costs most seconds.
 
     In this order: no record, too few steps to judge, a finding, a required phase that is missing,
     a run that lies mostly outside what was judged, evidence that cannot separate causes, and only

@@ -6,7 +6,7 @@ import numpy as np
 
 from traintrace.facts import COMPILED, WARMUP
 from traintrace_analysis.statistics import cautious_time, winsorise
-from traintrace_analysis.step_window import Floats, Ints
+from traintrace_analysis.step_window import Floats, Ints, Marks
 from traintrace_analysis.thresholds import limit
 
 
@@ -102,12 +102,12 @@ def _stands_out(logs: Floats, cut: int) -> bool:
     return float(logs[:cut].mean() - rest.mean()) > limit("warmup_significance") * error
 
 
-def _last_true(marks: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int:
+def _last_true(marks: Marks) -> int:
     found = np.flatnonzero(marks)
     return int(found[-1]) + 1 if len(found) else 0
 
 
-def _compile_run(marks: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int:
+def _compile_run(marks: Marks) -> int:
     end = 0
     for position in np.flatnonzero(marks):
         if position - end > limit("compile_mark_gap"):

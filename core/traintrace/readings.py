@@ -1,7 +1,7 @@
 """Readings of the machine, the process and the devices; plain records, None is "not measured".
 
-They are taken at a fixed interval by a thread of the rank, never by the training thread. Amounts
-"since the reading before" are None in the first reading.
+They are taken by a thread of the rank, never by the training thread, at intervals that grow with the
+run (`samplers.sampler.pause_s`). Amounts "since the reading before" are None in the first reading.
 """
 
 from collections.abc import Sequence

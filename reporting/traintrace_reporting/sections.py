@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 from traintrace_analysis import Analysis
 from traintrace_analysis.machine import Memory, ProcessSummary, SystemSummary, Worst
-from traintrace_analysis.model import Metric, MetricStatistics, RankComparison, WallLedger
+from traintrace_analysis.model import Metric, MetricStatistics, WallLedger
+from traintrace_analysis.rank_comparison import RankComparison
 
 Json: TypeAlias = dict[str, Any]
 

@@ -12,7 +12,6 @@ from traintrace_analysis import analyse
 from traintrace_analysis.findings import Finding
 
 GPU = Setup(device_kind="cuda", cpu_count=8, omp_threads=1)
-MIB = 2**20
 Column = int | Sequence[int | None]
 
 

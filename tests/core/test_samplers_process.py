@@ -1,5 +1,7 @@
 """Readings of a rank's process from files: amounts, process trees, and everything that can be missing."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -178,12 +180,17 @@ def test_the_name_of_a_process_moves_no_number(name: str, numbers: list[int]) ->
     assert parse_stat(text) == expected
 
 
-def test_psutil_reads_this_process_where_there_is_no_proc() -> None:
+def test_psutil_reads_this_process_and_its_children_where_there_is_no_proc() -> None:
     processes = PsutilProcesses()
     own = processes.own()
     assert own is not None
     assert own.rss_bytes > 1_000_000
     assert own.threads >= 1
-    tree = processes.tree(own)
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        tree = processes.tree(own)
+    finally:
+        child.communicate(b"\n")
     assert tree is not None
-    assert tree.cpu_ns >= 0
+    assert tree.processes >= 1
+    assert tree.rss_bytes > 0

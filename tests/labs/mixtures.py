@@ -172,30 +172,3 @@ CAUSES: Final[Mapping[str, Callable[[Draft, Rng, float], None]]] = {
     "few cores": _few_cores,
 }
 OF_RANKS: Final = frozenset(("slow rank", "late by turns"))
-# What may be found for a cause; under other names where the others' noise hides its rhythm.
-_SPREAD: Final = frozenset(("JITTER",))
-_RANKS: Final = frozenset(
-    (
-        "INPUT_STRAGGLER", "H2D_STRAGGLER", "COMPUTE_STRAGGLER", "BACKWARD_STRAGGLER", "STRAGGLER",
-        "ROTATING_STRAGGLER",
-    )
-)  # fmt: skip
-KINDS_OF: Final[Mapping[str, frozenset[str]]] = {
-    "input": frozenset(("INPUT_BOUND",)),
-    "bursty input": _SPREAD | {"INPUT_BOUND"},
-    "residual": frozenset(("RESIDUAL_HEAVY",)),
-    "optimizer": frozenset(("OPTIMIZER_HEAVY",)),
-    "backward": frozenset(("BACKWARD_HEAVY",)),
-    "slow steps": _SPREAD | {"RESIDUAL_HEAVY", "OPTIMIZER_HEAVY"},
-    "growth": frozenset(("DRIFT", "OPTIMIZER_HEAVY", "BACKWARD_HEAVY", "WARMUP_COST")),
-    "collections": _SPREAD | {"GC_PAUSES", "INPUT_BOUND", "RESIDUAL_HEAVY", "OPTIMIZER_HEAVY"} | _RANKS,
-    "compilations": frozenset(("RECOMPILES", "OPTIMIZER_HEAVY")) | _SPREAD,
-    "slow rank": _RANKS | {"INPUT_BOUND", "RESIDUAL_HEAVY", "OPTIMIZER_HEAVY", "BACKWARD_HEAVY"},
-    "late by turns": _RANKS | _SPREAD | {"INPUT_BOUND", "RESIDUAL_HEAVY", "OPTIMIZER_HEAVY"},
-    "logging": frozenset(("LOGGING_COST",)),
-    "gap": frozenset(("GAP",)),
-    "evaluation": frozenset(("EVALUATION_COST",)),
-    "epochs": frozenset(("EPOCH_START_COST",)),
-    "warm-up": frozenset(("WARMUP_COST",)),
-    "few cores": frozenset(("CPU_OVERSUBSCRIBED",)),
-}  # fmt: skip

@@ -44,7 +44,7 @@ class Job:
                 self._tries += 1
             try:
                 return check(folder / name)
-            except AssertionError:
+            except (AssertionError, pytest.skip.Exception):
                 if number == TRIES - 1:
                     raise
 
@@ -69,8 +69,11 @@ def blames_rank_1(phase: str) -> Check:
 
 
 def blames_nobody(folder: Path) -> None:
-    starved = [rank.rank for rank in ranks_of(folder) if waited_for_a_core(rank) >= BUSY]
-    blamed = {rank for ranks in named(folder).values() for rank in ranks}
+    ranks = ranks_of(folder)
+    starved = [rank.rank for rank in ranks if waited_for_a_core(rank) >= BUSY]
+    blamed = {rank for blamed in named(folder).values() for rank in blamed}
+    if blamed and len(starved) == len(ranks):
+        pytest.skip("other processes kept every rank from the cores")
     # A rank that other processes keep from the cores really is slower than its peers.
     assert blamed <= set(starved)
 

@@ -9,7 +9,7 @@ from traintrace_analysis.ranks.causes import Cause, find_cause
 from traintrace_analysis.ranks.departures import Departures
 from traintrace_analysis.ranks.own_work import OwnWork
 from traintrace_analysis.ranks.rotation import Rotation
-from traintrace_analysis.step_window import Floats, Ints
+from traintrace_analysis.step_window import Floats, Ints, Marks
 from traintrace_analysis.thresholds import limit
 
 
@@ -160,8 +160,8 @@ def intermittent(
     return tuple(sorted(found, key=lambda one: -one.excess_ns))
 
 
-def _rounds_since(since: int, work: OwnWork) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    rounds: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = np.arange(work.rounds) >= since
+def _rounds_since(since: int, work: OwnWork) -> Marks:
+    rounds: Marks = np.arange(work.rounds) >= since
     return rounds
 
 

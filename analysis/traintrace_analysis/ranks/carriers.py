@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traintrace_analysis.ranks.departures import Marks
-from traintrace_analysis.step_window import Floats, Ints
+from traintrace_analysis.step_window import Floats, Ints, Marks
 from traintrace_analysis.thresholds import limit
 
 

@@ -7,9 +7,8 @@ from typing import Final
 import numpy as np
 
 from traintrace.accounts import GROUPS
-from traintrace_analysis.ranks.departures import Marks
 from traintrace_analysis.ranks.own_work import OwnWork
-from traintrace_analysis.step_window import Floats, Ints
+from traintrace_analysis.step_window import Floats, Ints, Marks
 from traintrace_analysis.thresholds import limit
 
 _KINDS: Final[Mapping[str, str]] = {

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
-from traintrace_analysis.step_window import Floats
+from traintrace_analysis.statistics import MAD_TO_SD, student_quantile
+from traintrace_analysis.step_window import Floats, Marks
 from traintrace_analysis.thresholds import limit
 
-Marks = npt.NDArray[np.bool_]
-_MAD_TO_SD = 1.4826  # of a normal distribution
 _UNSEEN = 100.0  # simulated: 6 % at 12 independent steps, 80 % at 5
 _NORMAL = NormalDist()
 
@@ -145,23 +143,12 @@ def median_of_others(values: Floats) -> Floats:
 
 
 def winsorise_rows(values: Floats) -> Floats:
-    """Pull each row to its median +- 5 s, s = 1.4826 median absolute deviations."""
+    """Pull outliers of each row to its median +- 3 s, s = 1.4826 median absolute deviations."""
     middle = np.median(values, axis=1, keepdims=True)
-    spread = _MAD_TO_SD * np.median(np.abs(values - middle), axis=1, keepdims=True)
+    spread = MAD_TO_SD * np.median(np.abs(values - middle), axis=1, keepdims=True)
     reach = np.where(spread > 0.0, limit("rank_outlier") * spread, np.inf)
     pulled: Floats = np.clip(values, middle - reach, middle + reach)
     return pulled
-
-
-def student_quantile(z: float, freedom: float) -> float:
-    """Give the quantile of Student's t at the level of the normal quantile `z` (Fisher 1960)."""
-    v = freedom
-    return (
-        z
-        + (z**3 + z) / (4.0 * v)
-        + (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / (96.0 * v**2)
-        + (3.0 * z**7 + 19.0 * z**5 + 17.0 * z**3 - 15.0 * z) / (384.0 * v**3)
-    )
 
 
 def _memories(centred: Floats) -> tuple[float, Floats]:

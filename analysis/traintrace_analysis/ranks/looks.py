@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from traintrace_analysis.ranks.blame import Suspect
-from traintrace_analysis.ranks.departures import Departures, Marks, measure_departures
+from traintrace_analysis.ranks.departures import Departures, measure_departures
 from traintrace_analysis.ranks.own_work import OwnWork
-from traintrace_analysis.step_window import Floats, Ints
+from traintrace_analysis.step_window import Floats, Ints, Marks
 from traintrace_analysis.thresholds import limit
 
 

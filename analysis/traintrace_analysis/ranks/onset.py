@@ -10,17 +10,16 @@ import numpy as np
 from traintrace_analysis.ranks.blame import Suspect
 from traintrace_analysis.ranks.departures import (
     Departures,
-    Marks,
     measure_departures,
     median_of_others,
 )
 from traintrace_analysis.ranks.looks import Look, is_slow, waits_less
 from traintrace_analysis.ranks.own_work import OwnWork
-from traintrace_analysis.step_window import Floats, Ints
+from traintrace_analysis.step_window import Floats, Ints, Marks
 from traintrace_analysis.thresholds import limit
 
 # Where stretches begin that are tested, as shares of the window; each reaches to its end.
-STARTS: Final = (0.5, 0.65, 0.8, 0.9)
+_STARTS: Final = (0.5, 0.65, 0.8, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ def _slow_at_the_end(
     own: Floats, waits: Floats | None, work: OwnWork, alpha: float
 ) -> list[tuple[int, int, Departures]]:
     """Give rows that are slow since a round, the round, and the test of what follows it."""
-    starts = {int(share * work.rounds) for share in STARTS}
+    starts = {int(share * work.rounds) for share in _STARTS}
     starts = {start for start in starts if work.rounds - start >= limit("onset_steps")}
     grown = {start: _grown(own, start, work) for start in sorted(starts)}
     if not any(marks.any() for marks in grown.values()):
@@ -87,7 +86,7 @@ def _slow_at_the_end(
         if marks.any():
             tail = own[:, start:]
             test = measure_departures(tail, usual)
-            slow = is_slow(tail, test, work, alpha / len(STARTS)) & marks
+            slow = is_slow(tail, test, work, alpha / len(_STARTS)) & marks
             if waits is not None:
                 slow &= waits_less(tail, waits[:, start:])
             rows |= {int(row) for row in np.flatnonzero(slow)}

@@ -8,12 +8,10 @@ from typing import Final
 import numpy as np
 
 from traintrace_analysis.ranks.carriers import Carriers, count_episodes, find_carriers
-from traintrace_analysis.ranks.departures import Marks
-from traintrace_analysis.statistics import estimate_ratio
-from traintrace_analysis.step_window import Floats, Ints
+from traintrace_analysis.statistics import MAD_TO_SD, estimate_ratio
+from traintrace_analysis.step_window import Floats, Ints, Marks
 from traintrace_analysis.thresholds import limit
 
-_MAD_TO_SD: Final = 1.4826
 _NORMAL: Final = NormalDist()
 
 
@@ -24,9 +22,9 @@ class Rotation:
     Attributes:
         late: Rounds in which a rank was late. last: the row that was slowest, in every round.
         lost: What the slowest rank adds in a late round above the usual slowest, in ns; else 0.
+        excess: The same for every row that is late in a round, ranks by rounds.
         late_share: Share of rounds that are late. by_row: share of the late rounds by row.
         by_chance: Share of rounds that would be late if ranks were late independently of each other.
-        excess: The same for every row that is late in a round, ranks by rounds.
         share: `lost` as a share of step time. seldom_chance: chance that the true share reaches the
             limit for rounds that are seldom late.
         occasions: How often a rank began to be late.
@@ -126,5 +124,5 @@ def _fast_side_spread(apart: Floats) -> Floats:
     below = np.sort(np.where(apart < 0.0, -apart, np.inf), axis=1)
     count = np.isfinite(below).sum(axis=1)
     middle = below[np.arange(len(apart)), np.maximum(count - 1, 0) // 2]
-    spread = np.where(count > 0, _MAD_TO_SD * middle, 0.0)
+    spread = np.where(count > 0, MAD_TO_SD * middle, 0.0)
     return np.maximum(spread, float(np.median(spread)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traintrace_analysis.model import NodeComparison, RankComparison, RankWork
+from traintrace_analysis.rank_comparison import NodeComparison, RankComparison, RankWork
 from traintrace_analysis.ranks.comparison import Comparison
 
 _NS_PER_MS = 1e6

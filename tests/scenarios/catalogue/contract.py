@@ -199,12 +199,7 @@ SCENARIOS: Final = (
         "rank_missing_steps",
         "steps that one rank has no rows of are in nobody's window",
         _rank_missing_steps,
-        replace(
-            _COMPUTE,
-            window=(1, _STEPS, _STEPS - 4),
-            ranks=2,
-            null=CPUS,
-        ),
+        replace(_COMPUTE, window=(1, _STEPS, _STEPS - 4), ranks=2, null=CPUS),
     ),
     Scenario(
         "intermittent_metrics",

@@ -10,7 +10,7 @@ from traintrace_analysis.rules.advice.supply import Supply
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import count, milliseconds, percent, size
 
-Limits = Literal["handover", "cores", "cpu", "storage", "unknown"]
+Bottleneck = Literal["handover", "cores", "cpu", "storage", "unknown"]
 
 _NOTABLE_BYTES_PER_S: Final = 1e6  # less is not reading training data
 _CHEAPER: Final = (
@@ -32,7 +32,7 @@ class Feeding:
         why: What is known about the limit, as sentences; may be empty.
     """
 
-    limited_by: Limits
+    limited_by: Bottleneck
     workers: int | None
     left_ms: float
     left_at_most_ms: float

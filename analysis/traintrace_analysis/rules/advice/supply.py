@@ -11,7 +11,7 @@ from traintrace_analysis.context import NS_PER_MS, NS_PER_S, Context
 from traintrace_analysis.thresholds import limit
 
 _COVERED: Final = 0.5
-Reading = TypeVar("Reading", ProcessReading, SystemReading)
+IntervalReading = TypeVar("IntervalReading", ProcessReading, SystemReading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _node_busy(readings: Sequence[SystemReading]) -> float | None:
     return None if used is None or not there else min(1.0, used / there)
 
 
-def _steady(context: Context, readings: Iterable[Reading]) -> list[Reading]:
+def _steady(context: Context, readings: Iterable[IntervalReading]) -> list[IntervalReading]:
     """Give the readings that lie mostly inside the steady steps, if they cover half of them."""
     window, row = context.window, context.row
     first, last = window.open_ns[row, window.warmup_steps], window.close_ns[row, -1]
@@ -175,13 +175,13 @@ def _steady(context: Context, readings: Iterable[Reading]) -> list[Reading]:
     return kept if covered >= _COVERED * (last - first) else []
 
 
-def _mean(readings: Sequence[Reading], field: str) -> float | None:
+def _mean(readings: Sequence[IntervalReading], field: str) -> float | None:
     """Give the mean of a field over time."""
     known = _known(readings, field)
     return sum(value * ns for value, ns in known) / sum(ns for _, ns in known) if known else None
 
 
-def _rate(readings: Sequence[Reading], field: str) -> float | None:
+def _rate(readings: Sequence[IntervalReading], field: str) -> float | None:
     """Give a sum of amounts over time, per second."""
     known = _known(readings, field)
     return (
@@ -189,7 +189,7 @@ def _rate(readings: Sequence[Reading], field: str) -> float | None:
     )
 
 
-def _known(readings: Sequence[Reading], field: str) -> list[tuple[float, int]]:
+def _known(readings: Sequence[IntervalReading], field: str) -> list[tuple[float, int]]:
     """Give the known values of a field with their intervals [ns]; none if they are the fewer ones."""
     values = [(getattr(reading, field), reading.interval_ns or 0) for reading in readings]
     known = [(float(value), ns) for value, ns in values if value is not None]

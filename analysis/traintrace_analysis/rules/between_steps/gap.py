@@ -16,7 +16,7 @@ from traintrace_analysis.wording import percent, seconds
 
 # The sum is exact; that one cause stands behind it is not.
 _CONFIDENCE: Final = 0.9
-UNMARKED: Final = ("gap", "callbacks", "user")
+_UNMARKED: Final = ("gap", "callbacks", "user")
 _TOLD: Final = {
     "gap": "code without a mark",
     "callbacks": "hooks of other callbacks",
@@ -87,14 +87,14 @@ def gap(context: Context) -> list[Finding]:
 def _measure(context: Context) -> _Unmarked:
     totals, apart = context.rank.totals, named_apart_ns(context)
     between = {
-        name: totals.account_ns.get(name, 0) - totals.inside_ns.get(name, 0) for name in UNMARKED
+        name: totals.account_ns.get(name, 0) - totals.inside_ns.get(name, 0) for name in _UNMARKED
     }
     parts = {
         name: (ns - apart.get(name, 0.0)) / NS_PER_S
         for name, ns in between.items()
         if ns - apart.get(name, 0.0) > 0.0
     }
-    return _Unmarked(parts, sum(apart.get(name, 0.0) for name in UNMARKED) / NS_PER_S)
+    return _Unmarked(parts, sum(apart.get(name, 0.0) for name in _UNMARKED) / NS_PER_S)
 
 
 def _why(context: Context, found: _Unmarked, pauses: Pauses | None, wall_s: float) -> str:

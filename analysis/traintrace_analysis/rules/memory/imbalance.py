@@ -33,6 +33,8 @@ def memory_imbalance(context: Context) -> list[Finding]:
     floor = others + max(limit("imbalance_floor"), limit(name) * others)
     heavy = [ranks[row] for row in known if peaks[row] >= floor]
     also = "" if len(heavy) < 2 else f" {len(heavy)} ranks are above the limit."
+    rest = "the other rank" if len(known) == 2 else f"the median of the other {len(known) - 1} is"
+    more = f" ({percent(excess / others)} more)" if others > 0.0 else ""
     where = "on the device" if what == "allocated" else "of resident memory"
     return [
         observed(
@@ -50,9 +52,8 @@ def memory_imbalance(context: Context) -> list[Finding]:
                 "excess_ratio": excess / others if others > 0.0 else None,
                 "ranks_measured_count": len(known),
             },
-            f"Rank {ranks[worst]} needs {size(excess)} more memory than the other ranks.",
-            f"It held {size(float(peaks[worst]))} {where} at most, the median of the other "
-            f"{len(known) - 1} is {size(others)} ({percent(excess / others) if others > 0.0 else 'none'} more).{also} "
+            f"Rank {ranks[worst]} needs {size(excess)} more memory than the other rank{'' if len(known) == 2 else 's'}.",
+            f"It held {size(float(peaks[worst]))} {where} at most, {rest} {size(others)}{more}.{also} "
             "The rank with most decides which batch fits.",
             "Look at what only this rank does: logging, gathered outputs, checkpoints, longer samples; with "
             "pipeline or expert parallelism, at how the model is divided.",

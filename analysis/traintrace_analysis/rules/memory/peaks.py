@@ -36,11 +36,6 @@ def device_totals(ranks: tuple[RankFacts, ...]) -> Floats:
     return totals
 
 
-def lacking(name: str, what: str) -> str:
-    """Say that a memory column holds nothing."""
-    return f"{what} (no step has {name})"
-
-
 def no_device_peaks(context: Context) -> str:
     """Say why the allocator's peaks are not there; "" if some rank has both."""
     window = context.window

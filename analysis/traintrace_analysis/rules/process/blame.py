@@ -56,7 +56,7 @@ def blame(node: NodeCores, setup: Setup, throttled: float, input_share: float) -
     causes: list[Cause] = []
     if throttled >= limit("throttled_ratio"):
         causes.append("quota")
-    # Measured from the settings: how many threads would run at once if all had work.
+    # By the settings: how many threads and workers would run at once if all had work.
     # One thread is the least there is: it is not too many for a part of a core.
     if node.wanted is not None and node.wanted > max(1.0, node.cores) + _ROUNDING:
         causes.append("own")

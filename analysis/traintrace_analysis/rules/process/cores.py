@@ -51,11 +51,6 @@ class NodeCores:
         """Cores that the run would use if it had them: its threads and workers by their settings."""
         return None if self.threads is None else float(self.threads + self.workers)
 
-    @property
-    def per_rank(self) -> float:
-        """Cores that one rank may count on."""
-        return self.cores / len(self.ranks)
-
 
 def nodes_of(context: Context) -> list[NodeCores]:
     """Give the nodes of which it is known how many cores their ranks may use."""

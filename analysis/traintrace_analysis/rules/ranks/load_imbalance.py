@@ -18,6 +18,7 @@ from traintrace_analysis.rules.ranks.wording import (
     whole_run,
 )
 from traintrace_analysis.rules.rule import Kind, Rule
+from traintrace_analysis.step_window import Floats, Ints
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import milliseconds, percent
 
@@ -82,9 +83,7 @@ def load_imbalance(context: Context) -> list[Finding]:
     ]
 
 
-def _always_heavy(
-    load: Load, lost: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _always_heavy(load: Load, lost: Floats) -> Ints:
     """Give the rows that have most nearly all the time: half of the loss on average or more."""
     means = load.excess.mean(axis=1)
     return np.flatnonzero(means - np.median(means) >= 0.5 * lost.mean())

@@ -1,16 +1,21 @@
 """Ranks that left no record, or whose record ends long before the others'."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from traintrace.facts import RankFacts
 from traintrace_analysis.context import NS_PER_S, Context
-from traintrace_analysis.findings import Finding
+from traintrace_analysis.findings import Finding, Severity
+from traintrace_analysis.rules.observed import observed
 from traintrace_analysis.rules.ranks.wording import ranks_text
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.step_window import StepWindow
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import count, seconds
+
+_KIND: Final = "SILENT_RANK"
+# That the record ends is certain; that the rank does not merely write late is not quite.
+_CONFIDENCE: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +130,9 @@ def _finding(
     why: str,
     action: str,
 ) -> Finding:
-    return Finding(
-        id=name,
-        kind="SILENT_RANK",
-        family="ranks",
-        severity="warning" if severe else "info",
-        confidence=0.95,
-        ranks=ranks,
-        evidence=evidence,
-        cost_s=0.0,
-        cost_basis="run",
-        gain=None,
-        headline=headline,
-        why=why,
-        action=action,
-    )
+    severity: Severity = "warning" if severe else "info"
+    found = observed(_KIND, "ranks", severity, _CONFIDENCE, ranks, evidence, headline, why, action)
+    return replace(found, id=name)
 
 
 def _needs_ranks(context: Context) -> str:
@@ -151,7 +144,7 @@ RULE: Final = Rule(
     topic="silent ranks",
     kinds=(
         Kind(
-            name="SILENT_RANK",
+            name=_KIND,
             means="A rank of the job left no record, or stopped recording long before the others.",
             fires=(
                 "An expected rank has no completed step (in a live run, after two minutes), or a rank that did "

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 
 from traintrace_analysis.context import Context
-from traintrace_analysis.step_window import Ints
+from traintrace_analysis.step_window import Ints, Marks
 from traintrace_analysis.thresholds import limit
 
 _ACCOUNTS: Final = ("checkpoint", "evaluation", "logging", "prediction")
@@ -41,7 +41,7 @@ def coincident_with(context: Context, places: Ints) -> tuple[str | None, int]:
     return best, most
 
 
-def _near(context: Context, account: str) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _near(context: Context, account: str) -> Marks:
     window, row = context.window, context.row
     there = np.zeros(len(window.steps), dtype=bool)
     for side in (window.between, window.inside):

@@ -12,12 +12,13 @@ from traintrace_analysis.replay import replay
 from traintrace_analysis.rules.process.delay import share_in
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.shares import needs, sync_caution
-from traintrace_analysis.rules.step_time.growth import Marks, account_series, largest_part
+from traintrace_analysis.rules.step_time.growth import account_series, largest_part
 from traintrace_analysis.rules.step_time.own_steps import (
     growth_on_every_rank,
     own_steps,
     without_work,
 )
+from traintrace_analysis.step_window import Marks
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import count, milliseconds, percent, seconds
 

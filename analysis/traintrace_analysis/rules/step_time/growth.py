@@ -6,9 +6,7 @@ import numpy as np
 
 from traintrace.accounts import STEP_ACCOUNT_NAMES
 from traintrace_analysis.context import Context
-from traintrace_analysis.step_window import Floats
-
-Marks = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+from traintrace_analysis.step_window import Floats, Marks
 
 
 def account_series(context: Context) -> dict[str, Floats]:

@@ -16,7 +16,7 @@ from traintrace_analysis.context import (
     weigh_cause,
 )
 from traintrace_analysis.epochs import first_fetch_cost
-from traintrace_analysis.findings import Clock, Finding
+from traintrace_analysis.findings import Finding
 from traintrace_analysis.replay import replay
 from traintrace_analysis.rules.advice import Supply, advise, measure_supply
 from traintrace_analysis.rules.rule import Kind, Rule
@@ -67,7 +67,6 @@ def input_bound(context: Context) -> list[Finding]:
     severity = grade(weight, "input", confidence, cost_s)
     if severity is None:
         return []
-    clock: Clock = window.clock
     why = (
         f"Steps wait {milliseconds(weight.cause_ms)} of {milliseconds(weight.step_ms)} for their "
         f"batches, on average{weight.range_text()}.{weight.spread_text()}"
@@ -80,10 +79,10 @@ def input_bound(context: Context) -> list[Finding]:
             "is counted as starting epochs."
         )
     supply = measure_supply(context, weight.cause_ms, weight.step_ms)
-    bursty = _burst_ms(wait[weight.row], supply) if weight.bursty else None
-    feeding = advise(context.rank.setup, supply, burst_ms=bursty)
+    burst_ms = _burst_ms(wait[weight.row], supply) if weight.bursty else None
+    feeding = advise(context.rank.setup, supply, burst_ms=burst_ms)
     why += f" {feeding.why}" if feeding.why else ""
-    why += _reading_ahead(context, bursty) + (NAMED_APART if apart else "")
+    why += _reading_ahead(context, burst_ms) + (NAMED_APART if apart else "")
     removable = 1.0 - feeding.left_ms / weight.cause_ms
     return [
         Finding(
@@ -113,7 +112,7 @@ def input_bound(context: Context) -> list[Finding]:
                     + _floor_with_workers_ns(supply)
                     - _floor_ns(supply)
                 ),
-                clock=clock,
+                clock=window.clock,
                 upper_bound=blind or feeding.is_upper_bound,
             ),
             headline=f"Training waits for data: {percent(weight.share)} of step time.",
@@ -162,11 +161,11 @@ def _switch(value: bool | None) -> str | None:
     return None if value is None else "on" if value else "off"
 
 
-def _reading_ahead(context: Context, bursty: float | None) -> str:
+def _reading_ahead(context: Context, burst_ms: float | None) -> str:
     """Say where a slow sample is felt if the loader fetches one batch early; nothing else."""
     window = context.window
     flags = window.flags[context.row, window.warmup_steps :]
-    if bursty is None or 2 * np.count_nonzero(flags & LOOKAHEAD) < flags.size:
+    if burst_ms is None or 2 * np.count_nonzero(flags & LOOKAHEAD) < flags.size:
         return ""
     return (
         " The loader fetches one batch ahead: a long wait is for the batch after the one that its step "

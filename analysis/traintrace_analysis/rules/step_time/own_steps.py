@@ -16,7 +16,7 @@ from traintrace_analysis.pauses import share_out
 from traintrace_analysis.replay import critical_parts
 from traintrace_analysis.rules.shares import exposed_share
 from traintrace_analysis.rules.system.throttled import slowed_ns
-from traintrace_analysis.step_window import Floats
+from traintrace_analysis.step_window import Floats, Marks
 from traintrace_analysis.thresholds import limit
 
 
@@ -34,7 +34,7 @@ class OwnSteps:
     step: Floats
     own: Floats
     bursts: Floats
-    counts: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+    counts: Marks
 
 
 def own_steps(context: Context) -> OwnSteps:

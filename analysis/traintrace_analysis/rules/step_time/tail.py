@@ -9,7 +9,7 @@ from traintrace_analysis.levels import local_level
 from traintrace_analysis.rules.step_time.own_steps import own_steps, without_work
 from traintrace_analysis.spikes import Spikes, find_spikes
 from traintrace_analysis.statistics import Ratio, estimate_ratio
-from traintrace_analysis.step_window import Floats
+from traintrace_analysis.step_window import Floats, Marks
 from traintrace_analysis.thresholds import limit
 
 
@@ -61,9 +61,7 @@ def is_worth_a_warning(context: Context, tail: SlowSteps) -> bool:
     )
 
 
-def _counted(
-    context: Context, values: Floats, counts: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-) -> Floats:
+def _counted(context: Context, values: Floats, counts: Marks) -> Floats:
     """Put every step at the usual amount of work, and those that do not count at the level around."""
     even, _ = without_work(context, values)
     return np.where(counts, even, local_level(even))

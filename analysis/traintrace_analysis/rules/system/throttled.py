@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from traintrace.readings import DeviceReading
 from traintrace_analysis.context import NS_PER_S, Context
@@ -15,7 +14,7 @@ from traintrace_analysis.replay import without
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.system.gpus import Gpu, gpus, needs_gpu
 from traintrace_analysis.statistics import cautious_time
-from traintrace_analysis.step_window import Floats
+from traintrace_analysis.step_window import Floats, Marks
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.throttling import POWER_CAP, held_back
 from traintrace_analysis.wording import listed, number, percent, seconds
@@ -27,7 +26,7 @@ _CONFIDENCE: Final = 0.90
 @dataclass(frozen=True, slots=True)
 class _Throttled:
     gpu: Gpu
-    held: npt.NDArray[np.bool_]
+    held: Marks
     reasons: tuple[str, ...]
 
     @property
@@ -136,9 +135,7 @@ def _look(gpu: Gpu) -> _Throttled:
     return _Throttled(gpu, held, tuple(sorted(seen)))
 
 
-def _clocks(
-    readings: Iterable[DeviceReading], held: npt.NDArray[np.bool_]
-) -> tuple[float | None, float | None]:
+def _clocks(readings: Iterable[DeviceReading], held: Marks) -> tuple[float | None, float | None]:
     """Give the mean clock while it was held back, and the highest there is."""
     rows = list(readings)
     clock, most = column(rows, "sm_clock_mhz")[held], column(rows, "sm_clock_max_mhz")[held]

@@ -15,7 +15,7 @@ from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import listed, percent
 
 _KIND: Final = "LOW_GPU_UTILIZATION"
-# Confidence never reaches certainty: a kernel on one of 132 units counts as a busy device.
+# Metrics that may explain an idle device, with the names of their limits.
 _METRICS: Final = {"input_wait": "input", "h2d": "h2d", "residual": "residual"}
 
 
