@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traintrace.facts import EPOCH_FIRST, Totals
+from traintrace.facts import EPOCH_FIRST, LOOKAHEAD, Totals
 from traintrace_analysis.findings import CostBasis
-from traintrace_analysis.step_window import Floats, StepWindow
+from traintrace_analysis.step_window import Floats, Ints, Marks, StepWindow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -15,7 +15,7 @@ class InputWait:
 
     Attributes:
         steady: The wait without what the start of an epoch added to it.
-        excess: What the first fetch of an epoch waited longer than a steady fetch of its rank;
+        excess: What the first step of an epoch waited longer than as many steady fetches of its rank;
             0 on all other steps, and everywhere if every step begins an epoch.
         starts: Number of epoch starts in the window, by rank.
     """
@@ -36,9 +36,26 @@ def split_wait(window: StepWindow) -> InputWait | None:
     others[:, : window.warmup_steps] &= not others[:, window.warmup_steps :].any()
     counts = others.sum(axis=1)
     np.divide(np.where(others, wait, 0.0).sum(axis=1), counts, out=usual, where=counts > 0)
-    excess = np.where(first, wait - usual[:, None], 0.0)
+    excess = np.where(first, wait - usual[:, None] * _steps_fetched(window, first, counts), 0.0)
     excess = np.where(excess > 0.0, excess, 0.0)  # NaN compares false: unknown adds nothing
     return InputWait(wait - excess, excess, tuple(int(count) for count in first.sum(axis=1)))
+
+
+def _steps_fetched(window: StepWindow, first: Marks, others: Ints) -> Floats:
+    """Give how many usual steps' batches the first step of an epoch fetches: 1 unless one is read ahead.
+
+    A loader that reads one batch ahead fetches one more in the first step of an epoch and one less
+    in the last, among `others`; both are steady fetches and no cost of starting.
+    """
+    fetched = np.ones(window.flags.shape)
+    ahead = first & ((window.flags & LOOKAHEAD) != 0)
+    for row, rank in enumerate(window.facts):
+        batches = max(1.0, rank.totals.micro_batches / max(1, rank.totals.steps))
+        missing = np.count_nonzero(ahead[row])
+        if 0 < missing < others[row] * batches:
+            usual = batches - missing / others[row]
+            fetched[row, ahead[row]] = (batches + 1.0) / usual
+    return fetched
 
 
 def first_fetch_cost(

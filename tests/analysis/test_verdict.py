@@ -7,6 +7,7 @@ import pytest
 
 from traintrace.facts import (
     EPOCH_FIRST,
+    LOOKAHEAD,
     LoaderSetup,
     RankFacts,
     Region,
@@ -162,6 +163,20 @@ def test_steady_wait_and_first_fetches_add_up_to_the_whole_wait(
     assert wait is not None
     assert epoch is not None
     assert wait.cost_s + epoch.cost_s == pytest.approx(rank.totals.inside_ns["input_wait"] / 1e9)
+
+
+def test_a_batch_read_ahead_in_the_first_step_is_no_cost_of_the_epoch(
+    new_rank: NewRank, new_run: NewRun, cpu_step: dict[str, float]
+) -> None:
+    waits = [60.0 if k % 10 == 0 else 0.0 if k % 10 == 9 else 30.0 for k in range(100)]
+    for ahead, billed in ((LOOKAHEAD, False), (0, True)):
+        flags = {k + 1: ahead | (0 if k % 10 else EPOCH_FIRST) for k in range(100)}
+        rank = new_rank(flags=flags, ms={**cpu_step, "input_wait": waits}, epochs=10, jitter=0.0)
+        analysis = analyse(new_run(rank))
+        assert (found(analysis, "EPOCH_START_COST") is not None) is billed
+        wait = found(analysis, "INPUT_BOUND")
+        assert wait is not None
+        assert (wait.cost_s == pytest.approx(3.0, rel=0.01)) is not billed
 
 
 def test_a_heavy_residual_names_its_largest_part_and_region(
