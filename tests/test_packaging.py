@@ -99,15 +99,19 @@ def test_every_entry_point_is_a_light_attach_function() -> None:
         pytest.skip("run from a plain source tree, nothing installed")
     assert {point.name for point in points} == {
         "lightning.pytorch",
+        "lightning_fabric",
         "pytorch_lightning",
+        "torch",
         "transformers.trainer",
     }
     code = "from importlib.metadata import entry_points; import sys\n"
-    code += "[point.load() for point in entry_points(group='traintrace.plugins')]\n"
+    code += "points = entry_points(group='traintrace.plugins')\n"
+    # Where torch is what triggers a plugin, it is there.
+    code += "[point.load() for point in points if point.name != 'torch']\n"
     code += "assert not {'torch', 'lightning', 'transformers'} & set(sys.modules), 'not light'"
     subprocess.run([sys.executable, "-c", code], check=True)
     for point in points:
-        assert point.name == "torch" or point.value.endswith(".attach:attach")
+        assert point.value.endswith(".attach:attach")
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda f: f.name)

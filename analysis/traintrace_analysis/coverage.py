@@ -75,7 +75,8 @@ def measure_coverage(
 def collect_warnings(facts: RunFacts, window: StepWindow) -> tuple[str, ...]:
     """Give what the reader must know about the data: faults, silent ranks, lost rows."""
     ranks = attempt_ranks(facts, window.attempt)
-    warnings = [f"rank {rank.rank}: {text}" for rank in ranks for text in rank.warnings]
+    warnings = [*facts.warnings]
+    warnings += [f"rank {rank.rank}: {text}" for rank in ranks for text in rank.warnings]
     # A rank without any record is no warning: the ranks that were seen, and a finding, tell of it.
     silent = [rank.rank for rank in ranks if rank.rank not in window.ranks]
     if silent:

@@ -19,13 +19,15 @@ from traintrace.handover import Handover
 from traintrace.incidents import Incidents
 from traintrace.logged import LoggedValues
 from traintrace.occurrences import MAX_WAITING
-from traintrace.retention import Retention
+from traintrace.retention import KEEP_LAST, Retention
 from traintrace.rows import BookedStep, book_step
 from traintrace.samplers import Sampler
 from traintrace.store import RankWriter
 from traintrace.totals import make_totals
 
 FLUSH_INTERVAL_S: Final = 0.5
+# Share of the interval that the drain rests at least, however slow the disk is.
+SHORTEST_WAIT: Final = 0.2
 # An idle drain still writes this often, so that a reader can tell a quiet run from a dead one.
 HEARTBEAT_S: Final = 2.0
 # Segments of one transaction: this many slices, so that a fast producer still reaches the disk.
@@ -65,6 +67,7 @@ class Drain:
         pending: PendingSteps | None,
         sampler: Sampler,
         incidents: Incidents,
+        keep_last: int | None,
         interval_s: float = FLUSH_INTERVAL_S,
     ) -> None:
         self._handover = handover
@@ -77,7 +80,7 @@ class Drain:
         self._sampler = sampler
         self._incidents = incidents
         self._interval_s = interval_s
-        self._retention = Retention(writer)
+        self._retention = Retention(writer, keep_last=keep_last or KEEP_LAST)
         self._events = EventLog()
         self._scalars = LoggedValues()
         self._abandoned = 0  # the steps up to this number are flagged in the file
@@ -86,6 +89,11 @@ class Drain:
         self._written_at = 0.0
         self._own_cpu_s = 0.0
         self._thread = threading.Thread(target=self._run, name="traintrace-drain", daemon=True)
+
+    @property
+    def dropped_rows(self) -> int:
+        """Give how many completed steps are in the sums and in no row."""
+        return self._handover.counts.dropped_rows
 
     @property
     def cpu_s(self) -> float:
@@ -111,13 +119,16 @@ class Drain:
         with self._faults.guard("the head of the rank's file"):
             # At once, so that the file tells who it is however early the process dies.
             self._flush(even_if_empty=True)
-        filling = self._handover.filling
+        filling, took_s = self._handover.filling, 0.0
         while not self._stop.is_set():
-            filling.wait(self._interval_s)
+            filling.wait(max(self._interval_s - took_s, self._interval_s * SHORTEST_WAIT))
             filling.clear()
             if not self._stop.is_set():
+                began = time.monotonic()
                 with self._faults.guard("rows of the last half second"):
                     self.flush()
+                # What a slow disk took counts: a step must not wait for its row twice as long.
+                took_s = time.monotonic() - began
                 self._own_cpu_s = time.thread_time()
 
     def flush(self) -> None:
@@ -150,9 +161,9 @@ class Drain:
             self._write((), totals, tail, even_if_empty=True)
             left_open = self._writer.close()
         if left_open is not None:
+            told = f"keeps its write-ahead log beside it ({left_open}); copy the -wal file along with it"
             self._faults.warn(
-                f"{self._writer.location} keeps its write-ahead log beside it ({left_open}); "
-                "copy the -wal file along with it"
+                f"{self._writer.location} {told}", recorded=f"the file of this rank {told}"
             )
         if self._scalars.on_their_way:
             missing = self._scalars.on_their_way
@@ -218,9 +229,10 @@ class Drain:
         )
         self._abandoned = totals.steps_abandoned
         if self._writer.fault is not None:
+            why = f"any more ({self._writer.fault}); it keeps the rest in memory for the report"
             self._faults.warn(
-                f"traintrace cannot write {self._writer.location} any more ({self._writer.fault}); "
-                "it keeps the rest in memory for the report"
+                f"traintrace cannot write {self._writer.path} {why}",
+                recorded=f"traintrace cannot write the file of this rank {why}",
             )
         self._retention.apply(totals.last_step)
         self._state.after_flush(totals)

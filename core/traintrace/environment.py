@@ -1,22 +1,33 @@
 """Versions and provenance of a run; never a host name, a path or an argument."""
 
 import platform
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from traintrace.facts import Environment
+from traintrace.gitstate import commit_of
+from traintrace.ports import Runtime
 
 
-def describe_environment(packages: Sequence[str]) -> Environment:
-    """Read versions of Python and `packages`, and the git commit of the working directory."""
+def describe_environment(
+    packages: Sequence[str], runtime: Callable[[], Runtime] | None = None
+) -> Environment:
+    """Read versions of Python and `packages`, the git commit of the working directory, and the seeds.
+
+    Args:
+        packages: Names of distributions.
+        runtime: Tells what only the framework knows; None where nothing does.
+    """
     versions = {name: found for name in packages if (found := _version(name))}
+    known = Runtime() if runtime is None else runtime()
     return Environment(
         python=platform.python_version(),
         torch=versions.get("torch"),
+        cuda=known.cuda,
         packages=versions,
-        git_commit=_git_commit(Path.cwd()),
+        git_commit=_commit(),
+        seeds=dict(known.seeds),
     )
 
 
@@ -27,16 +38,9 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _git_commit(folder: Path) -> str | None:
-    """Read the commit of the repository around `folder` from its files, without running git."""
-    for place in (folder, *folder.parents):
-        git = place / ".git"
-        if git.is_dir():
-            try:
-                head = (git / "HEAD").read_text("utf-8").strip()
-                if head.startswith("ref: "):
-                    head = (git / head[5:]).read_text("utf-8").strip()
-            except (OSError, UnicodeDecodeError):
-                return None
-            return head if re.fullmatch(r"[0-9a-f]{40}", head) else None
-    return None
+def _commit() -> str | None:
+    try:
+        folder = Path.cwd()
+    except OSError:  # it was removed
+        return None
+    return commit_of(folder)

@@ -312,6 +312,7 @@ class RunFacts:
         exit_code: Exit code of training where a launcher saw it; else None.
         started_at: Unix seconds. duration_s: seconds from the first span's start to the last one's
             end; None if no rank left a record.
+        warnings: What is missing of the run, and what else a reader must know of its record.
     """
 
     name: str
@@ -329,3 +330,4 @@ class RunFacts:
     nodes_expected: int
     environment: Environment
     ranks: Sequence[RankFacts]
+    warnings: Sequence[str] = ()

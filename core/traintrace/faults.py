@@ -32,12 +32,18 @@ class FaultReporter:
         self.messages: list[str] = []
         self.raise_faults = raise_faults
 
-    def warn(self, message: str) -> None:
-        """Tell the user once that something is missing; training goes on."""
+    def warn(self, message: str, *, recorded: str | None = None) -> None:
+        """Tell the user once that something is missing; training goes on.
+
+        Args:
+            message: What the user is told.
+            recorded: What the run says of it, where the message holds a path, a host or a URL: those
+                are not for whoever reads the run. None if it says the same.
+        """
         if message in self._seen:
             return
         self._seen.add(message)
-        self.messages.append(message)
+        self.messages.append(message if recorded is None else recorded)
         try:
             # Without a line of ours: the message says all, and no line of the user's is at fault.
             warnings.warn_explicit(message, TraintraceWarning, "traintrace", 0)
@@ -49,9 +55,11 @@ class FaultReporter:
         """Report a defect of the tracer, or raise it under test."""
         if self.raise_faults:
             raise error
+        kind = type(error).__name__
+        rest = f"lost: {what_is_lost}. Training is not affected."
         self.warn(
-            f"traintrace failed ({type(error).__name__}: {error}); lost: {what_is_lost}. "
-            "Training is not affected."
+            f"traintrace failed ({kind}: {error}); {rest}",
+            recorded=f"traintrace failed ({kind}); {rest}",
         )
 
     @contextmanager

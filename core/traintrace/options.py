@@ -1,12 +1,18 @@
 """The few options that every plugin takes, and their meaning."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass, fields
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from traintrace.errors import UsageError
 
 LevelOption = Literal["auto", "full", "host", "step"]
+
+# Shorter than a reading takes on some machines, and a day.
+SHORTEST_INTERVAL_S: Final = 0.1
+LONGEST_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,8 +20,8 @@ class TraceOptions:
     """Options of one traced run.
 
     Attributes:
-        run_dir: Folder that holds runs; made if missing.
-        name: Name of this run; None makes one from the plugin and the time.
+        run_dir: Folder that holds runs, or the URL of one; made if missing.
+        name: Name of this run; None makes one from the plugin and the time, or the job's id.
         level: "full" times phases on host and device, "host" on the host alone, "step" only input
             wait and step; "auto" starts at "full" and may go to "host" if tracing costs too much.
         enabled: False installs nothing and records nothing.
@@ -23,6 +29,15 @@ class TraceOptions:
         warmup_steps: Treat this many first steps as warm-up; None finds the number.
         step_memory: Record the memory of each step (on an accelerator this resets its peak statistics).
         print_report: Print the report to stderr when the run ends.
+        interval_s: Seconds between two readings of the machine, from 0.1 on; None reads densely at
+            first and every 5 s later.
+        retention_steps: The latest steps whose rows are kept one by one; older ones are folded into
+            blocks. None keeps 200,000.
+        publish_interval_s: Seconds between two transfers of new rows, where a run is published (its
+            `run_dir` is a URL or on a network file system): what was sent so long ago at most survives
+            the loss of a machine.
+        wait_for_ranks_s: Seconds for which rank 0 waits for the other ranks to end before it makes the
+            report without them.
 
     Raises:
         UsageError: A value is impossible; the message names the option.
@@ -36,11 +51,68 @@ class TraceOptions:
     warmup_steps: int | None = None
     step_memory: bool = True
     print_report: bool = True
+    interval_s: float | None = None
+    retention_steps: int | None = None
+    publish_interval_s: float = 60.0
+    wait_for_ranks_s: float = 10.0
 
     def __post_init__(self) -> None:
+        _check_text(
+            "run_dir", str(self.run_dir) if isinstance(self.run_dir, Path) else self.run_dir
+        )
+        if self.name is not None:
+            _check_text("name", self.name)
         if self.level not in get_args(LevelOption):
             raise UsageError(f"level={self.level!r}: use one of {', '.join(get_args(LevelOption))}")
-        if self.max_steps is not None and self.max_steps < 1:
-            raise UsageError(f"max_steps={self.max_steps!r}: use a number of at least 1, or None")
-        if self.warmup_steps is not None and self.warmup_steps < 0:
-            raise UsageError(f"warmup_steps={self.warmup_steps!r}: use 0 or more, or None")
+        _check_count("max_steps", self.max_steps, least=1)
+        _check_count("warmup_steps", self.warmup_steps, least=0)
+        _check_count("retention_steps", self.retention_steps, least=1)
+        if self.interval_s is not None:
+            _check_seconds("interval_s", self.interval_s, least=SHORTEST_INTERVAL_S)
+        _check_seconds("publish_interval_s", self.publish_interval_s, least=SHORTEST_INTERVAL_S)
+        _check_seconds("wait_for_ranks_s", self.wait_for_ranks_s, least=0.0)
+
+    def to_json(self) -> str:
+        """Give the options as one line of JSON, e.g. for a command line."""
+        return json.dumps(asdict(self) | {"run_dir": str(self.run_dir)})
+
+    @classmethod
+    def from_json(cls, text: str) -> "TraceOptions":
+        """Read what `to_json` gave; what is missing has its default.
+
+        Raises:
+            UsageError: This is no JSON object, a key is unknown or a value impossible; it is named.
+        """
+        try:
+            content = json.loads(text)
+        except ValueError as error:
+            raise UsageError(f"the options are no JSON ({error})") from error
+        if not isinstance(content, dict):
+            raise UsageError(f"the options are {type(content).__name__}, not an object with keys")
+        known = [field.name for field in fields(cls)]
+        unknown = [key for key in content if key not in known]
+        if unknown:
+            raise UsageError(f"no option {unknown[0]!r}; options are {', '.join(known)}")
+        for field in fields(cls):
+            value = content.get(field.name, field.default)
+            if isinstance(field.default, bool) and not isinstance(value, bool):
+                raise UsageError(f"{field.name}={value!r}: use true or false")
+        return cls(**content)
+
+
+def _check_text(name: str, value: Any) -> None:
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{name}={value!r}: use a text that is not empty")
+
+
+def _check_count(name: str, value: Any, *, least: int) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise UsageError(f"{name}={value!r}: use a number of at least {least}, or None")
+
+
+def _check_seconds(name: str, value: Any, *, least: float) -> None:
+    known = isinstance(value, Real) and not isinstance(value, bool)
+    if not known or not least <= float(value) <= LONGEST_S:
+        raise UsageError(f"{name}={value!r}: use seconds from {least:g} to {LONGEST_S:g}")

@@ -1,7 +1,7 @@
 """What a plugin brings into a session from its framework."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from traintrace.clock import DeviceClock
@@ -75,6 +75,19 @@ class Watch(Protocol):
         """Watch no more; called on the training thread. One more look follows."""
 
 
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What only the framework knows of its own surroundings.
+
+    Attributes:
+        cuda: Version of CUDA that it was built for; None without.
+        seeds: Seed by generator, e.g. {"torch": 42}; empty where nobody knows.
+    """
+
+    cuda: str | None = None
+    seeds: Mapping[str, int] = field(default_factory=dict)
+
+
 Agreement = Callable[[int, str, Callable[[], str]], str]
 
 
@@ -93,6 +106,7 @@ class Ports:
         used_devices: Gives the NVIDIA accelerators that this process uses by now; called on a thread of
             the tracer, and initialises none.
         packages: Distributions whose versions belong into the run's environment.
+        runtime: Gives what only the framework knows of its surroundings; cheap, initialises nothing.
     """
 
     memory: MemoryReader | None = None
@@ -102,3 +116,4 @@ class Ports:
     watches: tuple[Watch, ...] = ()
     used_devices: Callable[[], Sequence[UsedDevice]] | None = None
     packages: tuple[str, ...] = ()
+    runtime: Callable[[], Runtime] | None = None

@@ -31,11 +31,21 @@ class ActiveSession(Protocol):
         """In a forked child: record nothing here."""
 
 
+class AutomaticTracing(Protocol):
+    """What traces a script that asked for nothing, as long as nobody knows the training better."""
+
+    def make_way(self) -> None:
+        """Begin nothing more, and end what was begun on the calling thread."""
+
+
 class Registry:
     """Active sessions by the identity of the thread that opened them.
 
     Attributes:
         started: How many runs this process has started; ranks of a job start theirs in the same order.
+        launched: A launcher of ours started this process, and makes the report when all ranks have
+            ended; set by what it runs in the process.
+        automatic: What traces scripts that asked for nothing; None without a launcher.
         raise_faults: Sessions that start from now on raise the tracer's own faults instead of
             reporting them; the project's tests set it.
     """
@@ -43,11 +53,22 @@ class Registry:
     def __init__(self) -> None:
         self._sessions: dict[int, ActiveSession] = {}
         self.started = 0
+        self.launched = False
+        self.automatic: AutomaticTracing | None = None
         self.raise_faults = False
 
     def current(self) -> ActiveSession | None:
         """Give the session of the calling thread, if any."""
         return self._sessions.get(get_ident())
+
+    def make_way(self) -> bool:
+        """End automatic tracing, here and for good, since a trace was asked for; say if the thread is free.
+
+        What was recorded on this thread until now becomes a run of its own if it has a completed step.
+        """
+        if self.automatic is not None:
+            self.automatic.make_way()
+        return self.current() is None
 
     def add(self, session: ActiveSession) -> None:
         """Note that `session` traces the calling thread."""

@@ -6,75 +6,49 @@ runs/<run-name>/
   final_summary.json  final_summary.txt
 """
 
-import re
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from traintrace.errors import RunReadError
-from traintrace.facts import (
-    Level,
-    LoaderSetup,
-    RankFacts,
-    RunFacts,
-    RunStatus,
-    Setup,
-    TracerCost,
-)
+from traintrace.errors import NewerSchemaError, RunReadError
+from traintrace.facts import RunFacts, RunStatus
 from traintrace.identity import Identity
-from traintrace.manifest import MANIFEST_NAME, Manifest
-from traintrace.reader import RankReader
+from traintrace.liveness import is_dead
+from traintrace.losses import End, settle
+from traintrace.manifest import MANIFEST_NAME, Manifest, list_manifests
+from traintrace.rankfile import NAME, before_latest, read_rank
+from traintrace.ranksigns import (
+    has_died,
+    has_ended,
+    head_of,
+    is_running,
+    status_of_ranks,
+    written_at,
+)
+from traintrace.rebuild import rebuild_manifest
+from traintrace.runclaims import claim_folder, create_emergency_folder, create_folder, safe_name
+
+__all__ = [
+    "Run",
+    "claim_folder",
+    "create_emergency_folder",
+    "create_folder",
+    "list_manifests",
+    "open_run",
+    "rank_file",
+    "rank_files",
+    "safe_name",
+    "wait_for_ranks",
+]
 
 # A run that says it is running but has not written for this long has died: the drain writes at
 # least every two seconds.
 SILENT_AFTER_S: Final = 15.0
-# How long rank 0 waits for the others before it makes the report without them.
-WAIT_FOR_RANKS_S: Final = 10.0
+# A run without any rank's file is starting, or was left by its launcher.
+STARTING_S: Final = 120.0
 _POLL_S: Final = 0.05
-# File systems allow names of 255 bytes; some room stays for a number.
-_NAME_BYTES: Final = 200
-_RANK_FILE: Final = re.compile(r"rank-(\d{5})(?:\.a(\d+))?\.sqlite")
-
-
-def safe_name(name: str) -> str:
-    """Give `name` without the characters that no file system likes, and no longer than they allow."""
-    text = re.sub(r"[^\w.+=-]+", "-", name).strip(".-")
-    return text.encode()[:_NAME_BYTES].decode(errors="ignore") or "run"
-
-
-def create_folder(root: Path, name: str) -> Path:
-    """Make the folder of a new run under `root`; a taken name gets `-2`, `-3`, ...
-
-    Args:
-        root: Folder that holds runs; made if missing.
-        name: Wanted name; characters that no file system likes are replaced.
-
-    Raises:
-        OSError: The folder cannot be made.
-    """
-    safe = safe_name(name)
-    root.mkdir(parents=True, exist_ok=True)
-    for number in range(1, 10_000):
-        folder = root / (safe if number == 1 else f"{safe}-{number}")
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            continue
-        (folder / "ranks").mkdir()
-        return folder
-    raise FileExistsError(f"{root / safe}: this name is taken ten thousand times; clean up {root}")
-
-
-def create_emergency_folder(name: str) -> Path:
-    """Make a run folder where temporary files go; for when the wanted place cannot be written.
-
-    Raises:
-        OSError: Not even that can be written.
-    """
-    return create_folder(Path(tempfile.mkdtemp(prefix="traintrace-")), name)
 
 
 def rank_file(folder: Path, rank: int, attempt: int) -> Path:
@@ -86,7 +60,7 @@ def rank_file(folder: Path, rank: int, attempt: int) -> Path:
 def rank_files(folder: Path) -> list[str]:
     """Give the paths of the rank files of the run in `folder`, in order."""
     files = (folder / "ranks").glob("*.sqlite")
-    return sorted(str(file) for file in files if _RANK_FILE.fullmatch(file.name))
+    return sorted(str(file) for file in files if NAME.fullmatch(file.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +72,21 @@ class Run:
         manifest: What it says of itself.
         locations: What to open for each rank file; paths, or in-memory names while a process whose
             disk failed still lives.
+        warnings: What a reader must know of how it was opened.
+        place: The URL or path where it is published, if `folder` only holds a copy.
     """
 
     folder: Path
     manifest: Manifest
     locations: Sequence[str]
+    warnings: Sequence[str] = ()
+    place: str | None = None
 
     def facts(self, columns: Sequence[str], *, latest: int | None = None) -> RunFacts:
         """Read all ranks, with the named columns of `steps`.
+
+        A file that is damaged, empty or held by another program takes no other one with it: what can be
+        read of it is there, and the warnings say what is missing.
 
         Args:
             columns: Columns of the table.
@@ -114,18 +95,21 @@ class Run:
                 readings are read in full.
 
         Raises:
-            RunReadError: A rank file is damaged; the message names it.
+            NewerSchemaError: A rank file was written by a newer traintrace.
         """
-        since = 0 if latest is None else _before_latest(self.locations, latest)
-        read = (_read_rank(location, columns, since) for location in self.locations)
-        ranks = [rank for rank in read if rank is not None]
+        since = 0 if latest is None else before_latest(self.locations, latest)
+        files = [read_rank(location, columns, since) for location in self.locations]
+        status = self.status
+        files, told = settle(files, self._end(status))
+        ranks = [file.facts for file in files if file.facts is not None]
+        all_lost = bool(ranks) and all(rank.status == "lost" for rank in ranks)
         manifest = self.manifest
         starts = [r.totals.start_ns for r in ranks if r.totals.start_ns]
         ends = [r.totals.start_ns + r.totals.wall_ns for r in ranks if r.totals.start_ns]
         return RunFacts(
             name=manifest.name,
             id=manifest.id,
-            status=self.status,
+            status="lost" if all_lost and status == "running" else status,
             exit_code=manifest.exit_code,
             plugin=manifest.plugin,
             plugin_version=manifest.plugin_version,
@@ -138,36 +122,76 @@ class Run:
             nodes_expected=manifest.nodes,
             environment=manifest.environment,
             ranks=ranks,
+            warnings=[*self.warnings, *told],
         )
+
+    def _end(self, status: RunStatus) -> End:
+        """Give what is known of the end of the run besides what its ranks say."""
+        now = time.time()
+        silent = {place for place in self.locations if _is_silent(written_at(place), now)}
+        told = status not in ("running", "lost")
+        # A launcher writes what it saw when all processes have ended. Without one, a rank that is still
+        # at work writes every two seconds.
+        over = status == "lost" or (told and self.manifest.training is not None)
+        return End(over, told, self.manifest.ended_at, frozenset(silent))
 
     @property
     def written_at(self) -> float:
         """Unix time of the last write to a rank file; 0.0 if there is none on disk."""
-        return max(map(_written_at, self.locations), default=0.0)
+        return max(map(written_at, self.locations), default=0.0)
 
     @property
     def status(self) -> RunStatus:
-        """What the manifest says, or "lost" if it says "running" and nothing was written for long."""
+        """What the manifest says; if that is "running", how all ranks say that they ended.
+
+        Else "lost" if all that recorded is gone: at once where the processes were of this machine or
+        their launchers have left their word, else after nothing was written for long.
+        """
         if self.manifest.status != "running":
             return self.manifest.status
-        newest = self.written_at
-        silent = bool(newest) and time.time() - newest > SILENT_AFTER_S
-        return "lost" if silent or not self.locations else "running"
+        heads = self._heads_if_none_is_at_work()
+        told = status_of_ranks(heads, self.manifest.world_size)
+        if told != "running":
+            return told
+        died = any(is_running(head) for head in heads)
+        lost = died or self._is_silent() or self._launchers_have_ended()
+        return "lost" if lost else "running"
+
+    def _is_silent(self) -> bool:
+        now = time.time()
+        if self.locations:
+            return _is_silent(self.written_at, now)
+        # A launcher makes the run before training has imported its frameworks.
+        return not _is_written_within(self.folder / MANIFEST_NAME, STARTING_S)
+
+    def _launchers_have_ended(self) -> bool:
+        outcomes = (self.folder / "nodes").glob("*/outcome.json")
+        return sum(1 for _ in outcomes) >= max(1, self.manifest.nodes)
+
+    def _heads_if_none_is_at_work(self) -> list[Mapping[str, Any]]:
+        """Give what the rank files say of their ranks; nothing as soon as one may be at work."""
+        heads = []
+        for location in sorted(self.locations, key=written_at, reverse=True):
+            head = head_of(location)
+            if is_running(head) and not is_dead(head.get("process")):
+                return []
+            heads.append(head)
+        return heads
 
 
-def _written_at(location: str) -> float:
-    """Give the Unix time of the last write to a rank file or its log; 0 if it is in memory."""
-    times = [
-        path.stat().st_mtime
-        for path in (Path(location), Path(f"{location}-wal"))
-        if not location.startswith("file:") and path.exists()
-    ]
-    return max(times, default=0.0)
+def _is_silent(moment: float, now: float) -> bool:
+    """Tell whether a file was last written long ago, or, once the clock was set back, ahead of now."""
+    return bool(moment) and abs(now - moment) > SILENT_AFTER_S
 
 
-def wait_for_ranks(
-    folder: Path, identity: Identity, deadline_s: float = WAIT_FOR_RANKS_S
-) -> list[int]:
+def _is_written_within(path: Path, seconds: float) -> bool:
+    try:
+        return abs(time.time() - path.stat().st_mtime) <= seconds
+    except OSError:
+        return False
+
+
+def wait_for_ranks(folder: Path, identity: Identity, deadline_s: float) -> list[int]:
     """Wait until all ranks of this attempt have written their last row; give those that have not.
 
     No collective: each rank's own file says whether it has ended.
@@ -180,125 +204,36 @@ def wait_for_ranks(
     missing = [rank for rank in range(identity.world_size) if rank != identity.rank]
     until = time.monotonic() + deadline_s
     while True:
-        missing = [r for r in missing if not _has_ended(rank_file(folder, r, identity.attempt))]
-        if not missing or time.monotonic() >= until:
+        files = {rank: str(rank_file(folder, rank, identity.attempt)) for rank in missing}
+        missing = [rank for rank in missing if not has_ended(files[rank])]
+        if time.monotonic() >= until or all(has_died(files[rank]) for rank in missing):
             return missing
         time.sleep(_POLL_S)
-
-
-def _has_ended(file: Path) -> bool:
-    try:
-        reader = RankReader(str(file))
-    except RunReadError:
-        return False
-    try:
-        return bool(reader.meta().get("status", "running") != "running")
-    except RunReadError:
-        return False
-    finally:
-        reader.close()
 
 
 def open_run(path: str | Path) -> Run:
     """Open the run in folder `path` for reading, finished or not.
 
+    A manifest that is missing or damaged is made anew from the rank files.
+
     Raises:
-        RunReadError: There is no run, or its manifest is damaged; the message names the file.
+        RunReadError: There is no run, or neither its manifest nor a rank file can be read.
         NewerSchemaError: It was written by a newer traintrace.
     """
     folder = Path(path)
     if not folder.is_dir():
         raise RunReadError(f"{folder}: no such run folder")
-    manifest = Manifest.read(folder)
-    return Run(folder, manifest, rank_files(folder))
-
-
-def list_manifests(root: str | Path) -> tuple[list[Manifest], list[RunReadError]]:
-    """Give the manifests of all runs in `root`, oldest first, and an error for each damaged one.
-
-    Folders without a run are passed over.
-
-    Raises:
-        RunReadError: `root` is no folder.
-    """
-    folder = Path(root)
-    if not folder.is_dir():
-        raise RunReadError(f"{folder}: no such folder")
-    found, damaged = [], []
-    for path in sorted(folder.glob(f"*/{MANIFEST_NAME}")):
-        try:
-            found.append(Manifest.read(path.parent))
-        except RunReadError as error:  # a newer schema is one of these
-            damaged.append(error)
-    return sorted(found, key=lambda manifest: manifest.started_at), damaged
-
-
-def _before_latest(locations: Sequence[str], latest: int) -> int:
-    """Give the step after which at least `latest` common steps of the last attempt have rows.
-
-    A step without a row on one rank is common to none, so such steps are read beyond `latest`.
-    """
-    reached: dict[int, list[int]] = {}
-    without_row = 0
-    for location in locations:
-        reader = RankReader(location)
-        try:
-            last, meta = reader.last_step(), reader.meta()
-        finally:
-            reader.close()
-        if last and isinstance(meta.get("attempt"), int):
-            reached.setdefault(meta["attempt"], []).append(last)
-            counters = meta.get("counters")
-            dropped = counters.get("dropped_rows") if isinstance(counters, dict) else None
-            without_row += dropped if isinstance(dropped, int) else 0
-    if not reached:
-        return 0
-    return max(0, min(reached[max(reached)]) - latest - without_row)
-
-
-def _read_rank(location: str, columns: Sequence[str], since: int) -> RankFacts | None:
-    """Read one rank's file; None if its process ended before the first flush: nothing is in it."""
-    reader = RankReader(location)
+    locations = rank_files(folder)
     try:
-        meta = reader.meta()
-        if not meta:
-            return None
-        return RankFacts(
-            rank=int(meta["rank"]),
-            attempt=int(meta["attempt"]),
-            node=int(meta["node"]),
-            status=cast("RunStatus", meta["status"]),
-            level=cast("Level", meta["level"]),
-            device_clock=meta["device_clock"],
-            setup=_setup_from(meta["setup"]),
-            cost=TracerCost(**meta["cost"]),
-            totals=reader.totals(),
-            columns=reader.columns(columns, since=since),
-            spans=reader.spans(since=since),
-            regions=reader.regions(since=since),
-            scalars=reader.scalars(since=since),
-            events=reader.events(),
-            system=reader.system(),
-            process=reader.process(),
-            devices=reader.devices(),
-            unmeasured=meta["unmeasured"],
-            warnings=meta["warnings"],
-            process_peak_allocated_bytes=meta.get("process_peak_allocated_bytes"),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, KeyError) and error.args and "column" in str(error.args[0]):
+        return Run(folder, Manifest.read(folder), locations)
+    except NewerSchemaError:
+        raise
+    except RunReadError:
+        rebuilt = rebuild_manifest(folder, locations)
+        if rebuilt is None:
             raise
-        raise RunReadError(f"{location}: the meta table is damaged ({error!r})") from error
-    finally:
-        reader.close()
-
-
-def _setup_from(content: Mapping[str, Any]) -> Setup:
-    """Give the configuration; what a later version knows besides is passed over."""
-    loader = LoaderSetup(**_known(LoaderSetup, content.get("loader", {})))
-    return replace(Setup(**_known(Setup, content)), loader=loader)
-
-
-def _known(record: type, content: Mapping[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in fields(record)}
-    return {name: value for name, value in content.items() if name in names and name != "loader"}
+        state = "damaged" if (folder / MANIFEST_NAME).exists() else "missing"
+        told = (
+            f"the run's manifest is {state}: what the report says of the run is from its rank files"
+        )
+        return Run(folder, rebuilt, locations, (told,))

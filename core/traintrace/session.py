@@ -10,7 +10,7 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,12 +29,14 @@ from traintrace.identity import Identity
 from traintrace.incidents import Incidents
 from traintrace.journal import ABANDON, ABORT, REGION, Clock, Journal
 from traintrace.ledger import Ledger
+from traintrace.liveness import describe_process
+from traintrace.manifest import TelemetryStatus
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
 from traintrace.regions import RegionNames
 from traintrace.registry import REGISTRY
-from traintrace.runfolder import Run, rank_file, wait_for_ranks
-from traintrace.runstart import StartedRun, start_run
+from traintrace.runfolder import Run, rank_file
+from traintrace.runstart import start_run
 from traintrace.samplers import Sampler, Watched
 from traintrace.stepmemory import StepMemory
 from traintrace.steps import StepCapture
@@ -92,15 +94,17 @@ class Session:
         # A framework that starts its own processes knows the rank better than the environment.
         self._identity = identity or Identity.from_environment()
         self._hot_ns, self._in_situ_ns = hot_transition_ns(), stored_in_situ_transition_ns()
-        self._run: StartedRun = start_run(
+        self._number, REGISTRY.started = REGISTRY.started, REGISTRY.started + 1
+        self._run, self._writer = start_run(
             options,
             plugin,
             self._identity,
-            describe_environment(ports.packages),
+            describe_environment(ports.packages, ports.runtime),
             ports.agree_on_run,
             self.faults,
+            self._number,
         )
-        self._writer = self._run.open_writer(self._identity)
+        self._described_process = describe_process()
         self._regions = RegionNames()
         self._steps = 0
         self.capture: StepCapture
@@ -123,6 +127,7 @@ class Session:
             self._timing.pending,
             self._make_sampler(),
             self._incidents,
+            options.retention_steps,
         )
         self.setup_s = 0.0
 
@@ -130,7 +135,14 @@ class Session:
         watched = Watched(
             self._identity.local_rank, self._ports.used_devices, self.options.step_memory
         )
-        return Sampler(watched, self._now, self._anchor.offset_ns, self.faults, self.unmeasured)
+        return Sampler(
+            watched,
+            self._now,
+            self._anchor.offset_ns,
+            self.faults,
+            self.unmeasured,
+            self.options.interval_s,
+        )
 
     # -- the span --------------------------------------------------------------------------------
 
@@ -142,6 +154,8 @@ class Session:
         with self.faults.guard("garbage collections and compilations"):
             self._incidents.begin()
         self._drain.start()
+        if self._run.publisher is not None:
+            self._run.publisher.start()
         self.recording = True
         self.journal.publish_to(self._handover)
         start = self._now()
@@ -279,17 +293,39 @@ class Session:
         self._finish_began = self._now()
         self._status = status
         atexit.unregister(self._finish_at_exit)
-        with self.faults.guard("the last rows of the run"):
+        with self.faults.guard("the last rows of the run"), self._run.not_publishing():
             self._drain.close()
         self._drain.stop()
+        self._finish_run(status)
+        self._writer.release()
+
+    def _finish_run(self, status: EndStatus) -> None:
+        """Write and publish how the run ended, and let rank 0 make the report once all ranks ended.
+
+        Where a launcher of ours started the ranks it does the rest: it sees when they have ended.
+        """
+        reports = self._identity.rank == 0 and not REGISTRY.launched
         with self.faults.guard("the run's status in its manifest"):
-            self._run.finish(status, self._identity)
-        if self._on_finish is not None and self._identity.rank == 0:
-            self._wait_for_ranks()
+            alone = reports and self._identity.world_size == 1
+            self._run.finish(status, self._identity, self._telemetry([]) if alone else "unknown")
+        with self.faults.guard("what this rank has not published yet"):
+            self._run.close_publisher()
+        if not reports:
+            return
+        if self._identity.world_size > 1:
+            late = self._wait_for_ranks()
+            with self.faults.guard("how much of the record is there, in the manifest"):
+                self._run.finish(status, self._identity, self._telemetry(late))
+        if self._on_finish is not None:
             lost = "the report; `traintrace report` can make it from the run folder"
             with self.faults.guard(lost), random_state_kept():
                 self._on_finish(self.as_run(), self.options.print_report)
-        self._writer.release()
+                self._run.publish_summary()
+
+    def _telemetry(self, late: Sequence[int]) -> TelemetryStatus:
+        """Say how much of the run's record is there, as far as rank 0 knows."""
+        lost = late or self._writer.fault is not None or self._drain.dropped_rows
+        return "partial" if lost else "complete"
 
     @contextmanager
     def setting_up(self) -> Iterator[None]:
@@ -301,7 +337,10 @@ class Session:
             raise
 
     def discard(self) -> None:
-        """Take everything back after set-up failed half-way; nothing was or will be recorded."""
+        """Take everything back after set-up failed half-way; nothing was or will be recorded.
+
+        The number of the run is free again: the next session joins the run that this one had joined.
+        """
         if self._is_copy:
             return
         self.recording = False
@@ -311,22 +350,26 @@ class Session:
         self.undo.close()
         self._drain.stop()
         self._writer.release()
+        self._run.discard(self._identity)
+        if REGISTRY.started == self._number + 1:
+            REGISTRY.started = self._number
 
     @property
     def _is_copy(self) -> bool:
         """Say whether this is a forked child's copy: the run is the parent's, and so are its files."""
         return os.getpid() != self._process
 
-    def _wait_for_ranks(self) -> None:
-        if self._identity.world_size > 1:
-            with self.faults.guard("waiting for the other ranks"):
-                late = wait_for_ranks(self._run.folder, self._identity)
-                if late:
-                    ranks = ", ".join(map(str, late))
-                    self.faults.warn(
-                        f"the report was made before rank {ranks} had finished; "
-                        "`traintrace report` makes it again from the run folder"
-                    )
+    def _wait_for_ranks(self) -> Sequence[int]:
+        late: Sequence[int] = range(1, self._identity.world_size)
+        with self.faults.guard("waiting for the other ranks"):
+            late = self._run.wait_for_ranks(self._identity, self.options.wait_for_ranks_s)
+            if late:
+                ranks = ", ".join(map(str, late))
+                self.faults.warn(
+                    f"the report was made before rank {ranks} had finished; "
+                    "`traintrace report` makes it again from the run folder"
+                )
+        return late
 
     def _finish_with(self, error: BaseException | None) -> None:
         self.finish(status_of(error), error)
@@ -343,8 +386,10 @@ class Session:
 
     def as_run(self) -> Run:
         """Give the run for reading, as of the last flush."""
-        own = str(rank_file(self._run.folder, self._identity.rank, self._identity.attempt))
         run = self._run.read()
+        if run.place is not None:  # the writer's file has been sent, and is gone
+            return run
+        own = str(rank_file(self._run.folder, self._identity.rank, self._identity.attempt))
         locations = [place for place in run.locations if place != own]
         return replace(run, locations=sorted([*locations, self._writer.location]))
 
@@ -373,8 +418,10 @@ class Session:
             "rank": identity.rank,
             "attempt": identity.attempt,
             "node": identity.node,
-            "pid": os.getpid(),
+            "process": self._described_process,
             "status": self._status,
+            # One moment on both clocks: when it was alive last, and how far the wall clock has jumped.
+            "seen": [self._now() + self._anchor.offset_ns, time.time_ns()],
             "level": self.level,
             "device_clock": self._timing.device_clock,
             "setup": asdict(setup),

@@ -4,8 +4,8 @@ WAL and synchronous=FULL while it is written, one transaction per flush, so that
 leaves every flushed step readable; a closed file is one ordinary SQLite database.
 """
 
-import json
 import sqlite3
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,8 +13,16 @@ from typing import Any, Final
 from traintrace import accounts, facts
 from traintrace.readings import Reading
 from traintrace.rows import BookedStep
+from traintrace.rowvalues import (
+    counters,
+    event_values,
+    meta_values,
+    span_values,
+    step_values,
+    totals_values,
+)
+from traintrace.salvage import is_held
 from traintrace.schema import (
-    COUNTERS,
     SCHEMA_VERSION,
     STEP_COLUMNS,
     TABLES,
@@ -22,6 +30,7 @@ from traintrace.schema import (
 )
 
 _LAST_CHECKPOINT_MS: Final = 500
+_LOOK_AGAIN_S: Final = 0.005
 
 
 class RankWriter:
@@ -31,15 +40,29 @@ class RankWriter:
     end still has everything; `fault` then says what happened.
 
     Attributes:
+        path: Where the file lies, or lay until the disk refused.
         location: What a reader must open: the file's path, or a shared in-memory name.
         fault: Why the file is no longer written; None while it is.
+
+    Args:
+        path: Where the file will lie.
+        head: What its meta table says from the first moment on.
+
+    Raises:
+        FileExistsError: There is a file already; nobody writes into another process's record.
+        sqlite3.Error: It cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, head: Mapping[str, Any] | None = None) -> None:
+        self._head = meta_values(head or {})
+        self.path = path
         self.location = str(path)
         self.fault: str | None = None
-        if path.exists():
-            raise FileExistsError(f"{path}: this rank has recorded in this run already")
+        try:
+            # Of two processes that take themselves for one rank, one gets through.
+            open(path, "xb").close()
+        except FileExistsError:
+            raise FileExistsError(f"{path}: this rank has recorded in this run already") from None
         self._connection = _connect_for_writing(self.location)
         try:
             self._lay_out()
@@ -48,9 +71,13 @@ class RankWriter:
             raise
 
     def _lay_out(self) -> None:
-        self._connection.executescript(TABLES)
-        self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        self._connection.commit()
+        # One transaction: a disk is waited for once, and a process that dies here leaves all or nothing.
+        with self._connection as connection:
+            connection.execute("BEGIN")
+            for statement in TABLES.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            _insert(connection, "INSERT OR REPLACE INTO meta", self._head)
 
     def write(
         self,
@@ -70,20 +97,19 @@ class RankWriter:
         `readings` are by table. Steps up to the number `abandoned` count no more: their rows say so, their blocks go.
         """
         batch = (
-            list(map(_step_values, (booked.row for booked in steps))),
-            [_span_values(span) for booked in steps for span in booked.spans]
-            + [_span_values(span) for span in tail],
+            list(map(step_values, (booked.row for booked in steps))),
+            [span_values(span) for booked in steps for span in booked.spans]
+            + [span_values(span) for span in tail],
             [
                 (region.step, region.name, region.ns, region.calls)
                 for booked in steps
                 for region in booked.regions
             ],
             [(scalar.step, scalar.name, scalar.value) for scalar in scalars],
-            [_event_values(event) for event in events],
+            [event_values(event) for event in events],
             [(*(times.get(name) for name in accounts.PHASES), step) for step, times in device_ns],
-            _totals_values(totals),
-            [(key, json.dumps(value)) for key, value in (meta or {}).items()]
-            + [("counters", json.dumps(_counters(totals)))],
+            totals_values(totals),
+            meta_values({**(meta or {}), "counters": counters(totals)}),
         )
         taken = {
             table: [tuple(getattr(one, name) for name in reading_columns(table)) for one in rows]
@@ -155,12 +181,24 @@ class RankWriter:
             # A reader that holds the file must not hold up the end of training.
             self._connection.execute(f"PRAGMA busy_timeout = {_LAST_CHECKPOINT_MS}")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._connection.execute("PRAGMA journal_mode = DELETE")
+            self._leave_log()
         except sqlite3.Error as error:
             return str(error)
         finally:
             self._connection.close()
         return None
+
+    def _leave_log(self) -> None:
+        """Become one file. SQLite does not wait for a reader here, and rank 0 looks at each file often."""
+        until = time.monotonic() + _LAST_CHECKPOINT_MS / 1e3
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = DELETE")
+                return
+            except sqlite3.OperationalError as error:
+                if not is_held(error) or time.monotonic() >= until:
+                    raise
+            time.sleep(_LOOK_AGAIN_S)
 
     def release(self) -> None:
         """Close whatever `close` left open."""
@@ -205,45 +243,3 @@ def _connect_for_writing(location: str) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     return connection
-
-
-def _step_values(row: facts.StepRow) -> tuple[Any, ...]:
-    return (
-        row.step,
-        row.framework_step,
-        row.epoch,
-        row.micro_batches,
-        row.samples,
-        row.tokens,
-        row.padded_tokens,
-        row.start_ns,
-        row.open_ns,
-        row.duration_ns,
-        *(row.account_ns.get(name) for name in accounts.STEP_ACCOUNT_NAMES),
-        *(row.calls.get(name) for name in accounts.PHASES),
-        *(row.device_ns.get(name) for name in accounts.PHASES),
-        row.peak_allocated_bytes,
-        row.peak_reserved_bytes,
-        row.rss_bytes,
-        row.gc_ns,
-        row.flags,
-    )
-
-
-def _span_values(span: facts.Span) -> tuple[Any, ...]:
-    return (span.step, span.account, int(span.inside), span.ns, span.calls)
-
-
-def _event_values(event: facts.Event) -> tuple[Any, ...]:
-    return (event.at_ns, event.kind, event.step, event.detail, event.duration_ns)
-
-
-def _totals_values(totals: facts.Totals) -> list[tuple[Any, ...]]:
-    return [
-        (name, ns, totals.inside_ns.get(name, 0), totals.calls.get(name, 0))
-        for name, ns in totals.account_ns.items()
-    ]
-
-
-def _counters(totals: facts.Totals) -> dict[str, int | None]:
-    return {name: getattr(totals, name) for name in COUNTERS}

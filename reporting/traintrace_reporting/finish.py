@@ -14,6 +14,7 @@ from typing import Any, Final, TextIO
 from traintrace import Run, atomic, open_run
 from traintrace.errors import NewerSchemaError, RunReadError
 from traintrace.faults import FaultReporter
+from traintrace_reporting.endings import outcome_notes
 
 JSON_NAME: Final = "final_summary.json"
 TEXT_NAME: Final = "final_summary.txt"
@@ -50,7 +51,8 @@ def finish_run(run: Run | Path, *, print_report: bool, stream: TextIO | None) ->
     folder = run if isinstance(run, Path) else run.folder
     write_report(folder, summary, faults)
     if print_report:
-        _print(summary, folder, stream or sys.stderr, faults)
+        place = run.place if isinstance(run, Run) else None
+        _print(summary, place or str(_short(folder)), stream or sys.stderr, faults)
     return summary
 
 
@@ -72,7 +74,9 @@ def summarise_run(run: Run | Path, *, window_steps: int = WINDOW_STEPS) -> Summa
     facts = opened.facts(REQUIRED_COLUMNS, latest=window_steps)
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     analysis = analyse(facts, window_steps=window_steps)
-    return Summary(summarise(facts, analysis, generated_at=now))
+    summary = Summary(summarise(facts, analysis, generated_at=now))
+    summary["warnings"] += outcome_notes(opened.manifest.training)
+    return summary
 
 
 def read_or_make(path: Path) -> Summary:
@@ -107,9 +111,12 @@ def read_or_make(path: Path) -> Summary:
 def is_current(run: Run, summary: Summary) -> bool:
     """Tell whether the summary in a run's folder says what its manifest and rank files say.
 
-    A process that was stopped, and taken for lost, may have gone on writing.
+    A process that was stopped, and taken for lost, may have gone on writing; a rank that was still at
+    work when rank 0 made the report has ended since, or was lost.
     """
     path = run.folder / JSON_NAME
+    if any(attempt["status"] == "running" for attempt in summary["run"]["attempts"]):
+        return False
     return summary["run"]["status"] == run.status and path.stat().st_mtime >= run.written_at
 
 
@@ -123,7 +130,7 @@ def _kept_summary(path: Path, run: Run | None) -> Summary | None:
         raise
     except RunReadError:
         return None
-    if run is None:
+    if run is None or not run.locations:  # without its rank files a run can be summarised no more
         return summary
     return summary if _is_newest(summary) and is_current(run, summary) else None
 
@@ -186,11 +193,11 @@ def write_report(folder: Path, summary: Summary, faults: FaultReporter) -> None:
         )
 
 
-def _print(summary: Mapping[str, Any], folder: Path, stream: TextIO, faults: FaultReporter) -> None:
+def _print(summary: Mapping[str, Any], place: str, stream: TextIO, faults: FaultReporter) -> None:
     from traintrace_reporting.terminal import print_report
 
     try:
-        print_report(summary, file=stream, folder=_short(folder))
+        print_report(summary, file=stream, folder=place)
         stream.flush()
     # ValueError: the stream is closed.
     except (OSError, ValueError) as error:

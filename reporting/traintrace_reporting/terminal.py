@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from traintrace_reporting import format as plain
-from traintrace_reporting import layout, machine_words, run_words, words
+from traintrace_reporting import layout, machine_words, run_words, watch_words, words
 from traintrace_reporting.format import clean, dig, finite, seconds, sentence
 from traintrace_reporting.tables import ranks_table, step_table
 from traintrace_reporting.wall_chart import wall_chart
@@ -56,7 +56,7 @@ def print_report(
     file: TextIO,
     width: int | None = None,
     color: bool = True,
-    folder: Path | None = None,
+    folder: Path | str | None = None,
 ) -> None:
     """Print the report to `file`.
 
@@ -65,7 +65,7 @@ def print_report(
         file: Where to print.
         width: Columns; None for the terminal's width, at most 120.
         color: False prints without colours on a terminal too.
-        folder: Where the run lies; it is named under its files.
+        folder: Path or URL where the run lies; it is named under its files.
     """
     console = console_for(file, width, color)
     console.print(render(summary, width or min(console.width, WIDEST)))
@@ -88,9 +88,11 @@ def console_for(file: TextIO, width: int | None = None, color: bool = True) -> C
 
 def _page(summary: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
     yield from _masthead(summary, width)
-    yield Text()
-    yield _verdict(summary, width)
-    for section in (wall_chart, step_table, ranks_table, _findings):
+    watched = watch_words.is_watched(summary)
+    if not watched:
+        yield Text()
+        yield _verdict(summary, width)
+    for section in (_findings,) if watched else (wall_chart, step_table, ranks_table, _findings):
         body = list(section(summary, width))
         if body:
             yield Text()
@@ -165,13 +167,20 @@ def _facts(summary: Mapping[str, Any], width: int) -> Table:
     table = layout.grid()
     artifacts = dig(summary, "artifacts")
     paths = artifacts.values() if isinstance(artifacts, Mapping) else ()
+    told: tuple[tuple[str, str], ...]
+    if watch_words.is_watched(summary):
+        told = watch_words.rows(summary)
+    else:
+        told = (
+            ("Throughput", run_words.throughput(summary)),
+            ("Set-up", run_words.setup(summary)),
+            ("Memory", machine_words.memory(summary)),
+            ("Machine", machine_words.machine(summary)),
+            ("Tracing cost", run_words.tracing(summary)),
+            *words.checks(summary),
+        )
     for label, value in (
-        ("Throughput", run_words.throughput(summary)),
-        ("Set-up", run_words.setup(summary)),
-        ("Memory", machine_words.memory(summary)),
-        ("Machine", machine_words.machine(summary)),
-        ("Tracing cost", run_words.tracing(summary)),
-        *words.checks(summary),
+        *told,
         *(("Warning", warning) for warning in run_words.warnings(summary)),
         ("Files", ", ".join(clean(path) for path in paths if path)),
     ):

@@ -1,5 +1,6 @@
 """What tracing itself cost, estimated from what this run recorded."""
 
+import math
 from typing import Any
 
 from traintrace.cost import IN_SITU_ERROR, IN_SITU_FACTOR, IN_SITU_WORST_FACTOR
@@ -30,7 +31,9 @@ def estimate_overhead(chosen: RankFacts | None, analysis: Analysis) -> dict[str,
     method, low, estimate, high = _transition_price(chosen.cost)
     step_ms = analysis.metrics["step_time"].mean_ms
     price = None
-    if marks is not None:
+    if math.isnan(estimate):  # a damaged file does not say it any more
+        method = "not_measured"
+    elif marks is not None:
         price = {
             "estimate": marks * estimate / 1e3,
             "low": marks * low / 1e3,

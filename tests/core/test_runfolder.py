@@ -9,7 +9,6 @@ from tests.core.test_store import make_step, make_totals
 from traintrace import RunReadError, list_manifests, open_run
 from traintrace.errors import NewerSchemaError
 from traintrace.facts import Environment
-from traintrace.identity import Identity
 from traintrace.manifest import Manifest
 from traintrace.runfolder import create_folder, rank_file
 from traintrace.store import RankWriter
@@ -115,36 +114,6 @@ def test_a_damaged_manifest_hides_no_other_run(tmp_path: Path) -> None:
     found, damaged = list_manifests(tmp_path)
     assert [manifest.folder.name for manifest in found] == ["good"]
     assert [str(broken) in str(error) for error in damaged] == [True]
-
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({}, Identity()),
-        (
-            {
-                "RANK": "3",
-                "LOCAL_RANK": "1",
-                "WORLD_SIZE": "4",
-                "LOCAL_WORLD_SIZE": "2",
-                "GROUP_RANK": "1",
-            },
-            Identity(3, 1, 4, 1, 2),
-        ),
-        (
-            {"SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NTASKS": "8", "SLURM_NODEID": "1"},
-            Identity(5, 1, 8, 1, 2),
-        ),
-        ({"RANK": "x", "WORLD_SIZE": "4"}, Identity()),
-        ({"RANK": "9", "WORLD_SIZE": "4"}, Identity()),
-        ({"TORCHELASTIC_RESTART_COUNT": "2"}, Identity(attempt=2)),
-        ({"TRAINTRACE_RUN": "/r"}, Identity(shared_run="/r")),
-    ],
-)
-def test_the_identity_comes_from_the_launcher(
-    environment: dict[str, str], expected: Identity
-) -> None:
-    assert Identity.from_environment(environment) == expected
 
 
 def test_a_rank_that_died_before_its_first_flush_takes_no_other_rank_with_it(

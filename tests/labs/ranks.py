@@ -51,12 +51,12 @@ def launch(
         try:
             output, error = job.communicate(timeout=timeout_s)
         finally:
-            _end(job)
+            end_job(job)
     assert job.returncode == code, output[-2_000:] + error[-6_000:]
     return error, time.monotonic() - began
 
 
-def _end(job: subprocess.Popen[str]) -> None:
+def end_job(job: subprocess.Popen[str]) -> None:
     """End a job that is not over; its ranks are in sessions of their own."""
     if job.poll() is not None:
         return

@@ -218,10 +218,22 @@ def test_a_summary_of_an_older_version_is_made_anew_where_its_run_is(
     tmp_path: Path, older: Summary, new_manifest: NewManifest, analysed: list[Path]
 ) -> None:
     new_manifest(tmp_path)
+    (tmp_path / "ranks").mkdir()
+    (tmp_path / "ranks" / "rank-00000.sqlite").touch()
     for name in ("final_summary.json", "final_summary.txt"):
         (tmp_path / name).write_text(json.dumps(older), "utf-8")
     read_or_make(tmp_path)
     assert analysed == [tmp_path]
+
+
+def test_a_summary_is_kept_where_the_history_of_its_run_was_not(
+    tmp_path: Path, older: Summary, new_manifest: NewManifest, analysed: list[Path]
+) -> None:
+    new_manifest(tmp_path)
+    for name in ("final_summary.json", "final_summary.txt"):
+        (tmp_path / name).write_text(json.dumps(older), "utf-8")
+    assert read_or_make(tmp_path) == older
+    assert analysed == []
 
 
 def test_a_summary_from_the_future_is_refused_and_kept(
@@ -258,6 +270,7 @@ def test_a_run_that_was_killed_before_its_first_step_has_a_report(
     tmp_path: Path, new_manifest: NewManifest
 ) -> None:
     new_manifest(tmp_path, status="running", world_size=2)
+    os.utime(tmp_path / "manifest.json", (1, 1))
     page = io.StringIO()
     summary = finish_run(tmp_path, print_report=True, stream=page)
     validate(summary)

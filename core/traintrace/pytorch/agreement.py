@@ -18,7 +18,7 @@ def agree_on_run(number: int, own_mark: str, make: Callable[[], str]) -> str:
     A restarted attempt of a job finds what the first attempt agreed on.
 
     The launcher's own store is asked, also before a process group exists; without one the default
-    group's; without that, this process is on its own.
+    group's.
 
     Args:
         number: Which run of this process it is; ranks make their runs in the same order.
@@ -26,11 +26,11 @@ def agree_on_run(number: int, own_mark: str, make: Callable[[], str]) -> str:
         make: Makes the run and gives where it is.
 
     Raises:
-        RuntimeError: The store does not answer within five seconds.
+        RuntimeError: There is no store yet, or it does not answer within five seconds.
     """
     store = _store(number)
     if store is None:
-        return make()
+        raise RuntimeError("there is no process group yet, and no launcher's store")
     first = bytes(store.compare_set("first", "", own_mark)).decode()
     if first == own_mark:
         made = make()
@@ -68,5 +68,25 @@ def identity_of_process() -> Identity:
     rank, size = distributed.get_rank(), distributed.get_world_size()
     if (identity.rank, identity.world_size) == (rank, size):
         return identity
+    if identity.world_size == 1:
+        launcher, doubts = identity.launcher, identity.doubts
+    else:
+        launcher, doubts = "none", (*identity.doubts, _contradiction(identity, rank, size))
     # Started by hand, e.g. by torch.multiprocessing.spawn: all on this machine, as far as can be told.
-    return Identity(rank, rank, size, attempt=identity.attempt, shared_run=identity.shared_run)
+    return Identity(
+        rank,
+        rank,
+        size,
+        attempt=identity.attempt,
+        shared_run=identity.shared_run,
+        launcher=launcher,
+        doubts=doubts,
+    )
+
+
+def _contradiction(identity: Identity, rank: int, size: int) -> str:
+    return (
+        f"torch.distributed has this process as rank {rank} of {size}, and the variables of its launcher "
+        f"(RANK and WORLD_SIZE, or those of {identity.launcher}) as rank {identity.rank} of "
+        f"{identity.world_size}; traintrace takes the former"
+    )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -38,3 +39,11 @@ def graphs_exist() -> bool:
     utils = sys.modules.get("torch._dynamo.utils")
     counters: Any = getattr(utils, "counters", None)  # none while the compiler is being imported
     return counters is not None and bool(counters["stats"].get("unique_graphs"))
+
+
+def runs_compiled(module: nn.Module) -> bool:
+    """Say whether this module was compiled: wrapped by `torch.compile`, or in place."""
+    in_place: Any = vars(module).get("_compiled_call_impl")
+    # What a tracer puts there is no compiled call.
+    is_ours = hasattr(in_place, "__traintrace_done__")
+    return (in_place is not None and not is_ours) or type(module).__name__ == "OptimizedModule"

@@ -19,7 +19,6 @@ from threading import get_ident
 from typing import Any
 
 import torch
-from torch import nn
 from torch.utils.data import DataLoader, dataloader
 
 from traintrace.patching import replace_attribute
@@ -34,7 +33,7 @@ from traintrace.session import Session
 
 
 def trace_loaders(
-    session: Session, loop: LoopState, model: nn.Module | None, optimizer: Any
+    session: Session, loop: LoopState, optimizer: Any
 ) -> Iterator[Callable[[], None]]:
     """Install what charges the training requests of torch's loaders; give what undoes it.
 
@@ -42,14 +41,13 @@ def trace_loaders(
         session: Where requests are written and steps end.
         loop: Shared with the rest of the tracer; nothing is seen while it is paused, or once it is
             explicit.
-        model: Its training mode tells training requests from others; None if only gradients can.
         optimizer: Whose parameters tell whether batches were used, where no model does.
     """
     session.unmeasured["input_wait"] = NO_REQUEST
     base: Any = getattr(dataloader, "_BaseDataLoaderIter", None)
     if base is None:
         return
-    watch = _Watch(session, loop, model, optimizer)
+    watch = _Watch(session, loop, optimizer)
     yield replace_attribute(base, "__next__", _watched_next(watch, base.__next__))
     yield replace_attribute(DataLoader, "__iter__", _watched_iter(watch, DataLoader.__iter__))
     yield watch.passes.clear
@@ -62,14 +60,11 @@ class _Watch:
         passes: The pass of each live iterator, by the iterator's `id`.
     """
 
-    def __init__(
-        self, session: Session, loop: LoopState, model: nn.Module | None, optimizer: Any
-    ) -> None:
+    def __init__(self, session: Session, loop: LoopState, optimizer: Any) -> None:
         self.session = session
         self.loop = loop
-        self.model = model
         self.passes: dict[int, Pass] = {}
-        self.unused = UnusedBatches(session, loop, model, optimizer)
+        self.unused = UnusedBatches(session, loop, optimizer)
         self._ahead: weakref.WeakSet[Any] = weakref.WeakSet()
         loop.take_back = self.unused.take_back
 
@@ -84,7 +79,8 @@ class _Watch:
     @property
     def is_in_doubt(self) -> bool:
         """Say whether a request with gradients on may be one of a validation."""
-        return self.model is not None and not self.model.training
+        model = self.loop.model
+        return model is not None and not model.training
 
     def other_request(self) -> None:
         """Note a request for other data: where an evaluation begins, a step that was updated is over.
@@ -92,7 +88,7 @@ class _Watch:
         A model in training mode may fetch without gradients between two updates of one step.
         """
         capture = self.session.capture
-        if capture.micro_batches and (self.model is None or self.is_in_doubt):
+        if capture.micro_batches and (self.loop.model is None or self.is_in_doubt):
             end_updated_step(self.session, self.loop)
             self._look_inside_a_step()
         if self.session.unmeasured.get("input_wait") == NO_REQUEST:
@@ -161,7 +157,7 @@ class _Watch:
 
 
 def _watched_next(watch: _Watch, fetch: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    session, loop, model, passes = watch.session, watch.loop, watch.model, watch.passes
+    session, loop, passes = watch.session, watch.loop, watch.passes
     journal, is_grad_enabled = session.journal, torch.is_grad_enabled
 
     @functools.wraps(fetch)
@@ -178,6 +174,7 @@ def _watched_next(watch: _Watch, fetch: Callable[[Any], Any]) -> Callable[[Any],
         if not is_grad_enabled():
             watch.other_request()
             return fetch(iterator)
+        model = loop.model
         if not (model is None or model.training):
             return watch.request_in_doubt(fetch, iterator)
         known = passes.get(id(iterator))

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
+from torch import nn
+
 from traintrace.accounts import BACKWARD
 from traintrace.pytorch.reasons import NO_BATCH
 from traintrace.session import Session
@@ -27,6 +29,7 @@ class LoopState:
         fetching: What is being asked for a batch: NOTHING, WRAPPER or LOADER.
         largest_group: Most micro-batches that one step had so far.
         has_seen_backward: True once a step had a backward that was seen; then a step without one has none.
+        model: Its training mode tells training requests from others; None if only gradients can.
         take_back: Takes back batches that nothing was trained on, where anything knows that.
     """
 
@@ -39,6 +42,7 @@ class LoopState:
         "has_seen_backward",
         "inside_step",
         "largest_group",
+        "model",
         "paused",
         "take_back",
     )
@@ -48,6 +52,7 @@ class LoopState:
         self.has_batch = self.has_loader = self.inside_step = False
         self.explicit = self.has_seen_backward = False
         self.fetching = NOTHING
+        self.model: nn.Module | None = None
         self.take_back: Callable[[], None] | None = None
 
 

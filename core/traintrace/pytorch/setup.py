@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from traintrace import facts
 from traintrace.pytorch.forward import unwrap
+from traintrace.pytorch.graphs import runs_compiled
 from traintrace.pytorch.sizes import batch_bytes
 from traintrace.pytorch.strategy import strategy_of
 from traintrace.pytorch.wrapping import reads_for_all
@@ -31,8 +32,7 @@ def describe_model(model: nn.Module | None) -> facts.Setup:
         device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         device_count=1,
         precision=str(parameters[0].dtype).removeprefix("torch.") if parameters else None,
-        compiled=type(model).__name__ == "OptimizedModule"
-        or getattr(unwrap(model), "_compiled_call_impl", None) is not None,
+        compiled=runs_compiled(model) or runs_compiled(unwrap(model)),
         parameter_count=_count(parameters),
     )
 

@@ -8,7 +8,6 @@ import sys
 from typing import Any
 
 import torch
-from torch import nn
 
 from traintrace.accounts import BACKWARD
 from traintrace.facts import EPOCH_FIRST
@@ -29,12 +28,9 @@ class UnusedBatches:
             validation, or by a model that trains in that mode. None before the first one.
     """
 
-    def __init__(
-        self, session: Session, loop: LoopState, model: nn.Module | None, optimizer: Any
-    ) -> None:
+    def __init__(self, session: Session, loop: LoopState, optimizer: Any) -> None:
         self._session = session
         self._loop = loop
-        self._model = model
         self._optimizer = optimizer
         self._last_error = _last_error()
         self.doubtful: StepCapture | None = None
@@ -86,8 +82,8 @@ class UnusedBatches:
         )
 
     def _parameters(self) -> list[torch.Tensor]:
-        if self._model is not None:
-            return list(self._model.parameters())
+        if self._loop.model is not None:
+            return list(self._loop.model.parameters())
         return [*parameters_of(self._optimizer)]
 
 

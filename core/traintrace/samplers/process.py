@@ -30,7 +30,8 @@ class ProcessReader:
         processes: Processes,
         moment: Callable[[], int],
         *,
-        own_cpu_ns: Callable[[], int] = time.process_time_ns,
+        own_cpu_ns: Callable[[], int | None] = time.process_time_ns,
+        pid: int | None = None,
         root: str = "",
     ) -> None:
         """Prepare.
@@ -39,11 +40,12 @@ class ProcessReader:
             thread: Native id of the training thread.
             processes: Reads this process and its descendants.
             moment: The clock of the rank's steps [ns].
-            own_cpu_ns: CPU time of this process, all threads.
+            own_cpu_ns: CPU time of the process, all threads; None where it cannot be read.
+            pid: The process that the training thread is in; None for this one.
             root: What stands before `/proc` and `/sys`; for tests.
         """
         self._thread = thread
-        self._task = f"{root}/proc/self/task/{thread}"
+        self._task = f"{root}/proc/{pid or 'self'}/task/{thread}"
         self._processes = processes
         self._cgroups = Cgroups(root)
         self._moment = moment

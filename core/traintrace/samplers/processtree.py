@@ -1,4 +1,4 @@
-"""The processes of this rank: its own, and those that it and its children have started.
+"""The processes of this rank (or of a program that is watched): its own, and those started below it.
 
 On Linux all comes from `/proc`. Its lists of children are used rather than psutil's, which looks at every
 process of the machine: 1.3 ms against 0.2 ms with 80 of them, and servers have thousands.
@@ -34,13 +34,13 @@ class Tree(NamedTuple):
 
 
 class Processes(Protocol):
-    """Reads this process and its descendants; None where a reading fails."""
+    """Reads one process and its descendants; None where a reading fails."""
 
     def own(self) -> ProcessStat | None:
-        """Read this process."""
+        """Read the process."""
 
     def tree(self, own: ProcessStat) -> Tree | None:
-        """Read the descendants of this process, which was just read."""
+        """Read the descendants of the process, which was just read."""
 
 
 class LinuxProcesses:
@@ -49,9 +49,17 @@ class LinuxProcesses:
     Other ranks are left out, with all that they have started: Lightning's first rank starts the others.
     """
 
-    def __init__(self, local_rank: int, root: str = "") -> None:
-        self._local_rank = str(local_rank)
+    def __init__(self, local_rank: int | None, root: str = "", pid: int | None = None) -> None:
+        """Prepare.
+
+        Args:
+            local_rank: Of this rank; None leaves no rank out.
+            root: What stands before `/proc`; for tests.
+            pid: The process to read; None for this one.
+        """
+        self._local_rank = None if local_rank is None else str(local_rank)
         self._proc = f"{root}/proc"
+        self._pid = "self" if pid is None else str(pid)
         self._is_other_rank: dict[tuple[str, int], bool] = {}
 
     @property
@@ -61,13 +69,13 @@ class LinuxProcesses:
         return any(read_text(self._children_file("self", name)) is not None for name in threads)
 
     def own(self) -> ProcessStat | None:
-        """Read this process."""
-        return parse_stat(read_text(f"{self._proc}/self/stat"))
+        """Read the process."""
+        return parse_stat(read_text(f"{self._proc}/{self._pid}/stat"))
 
     def tree(self, own: ProcessStat) -> Tree | None:
         """Read the descendants; one that ends meanwhile is left out."""
         seen: dict[tuple[str, int], bool] = {}
-        found, waiting = [], list(self._children("self"))
+        found, waiting = [], list(self._children(self._pid))
         while waiting:
             pid = waiting.pop()
             stat = parse_stat(read_text(f"{self._proc}/{pid}/stat"))
@@ -90,6 +98,8 @@ class LinuxProcesses:
             yield from (read_text(self._children_file(pid, thread)) or "").split()
 
     def _belongs_to_other_rank(self, pid: str) -> bool:
+        if self._local_rank is None:
+            return False
         environment = read_text(f"{self._proc}/{pid}/environ")
         return environment_value(environment, "LOCAL_RANK") not in (None, self._local_rank)
 
@@ -97,11 +107,19 @@ class LinuxProcesses:
 class PsutilProcesses:
     """Asks psutil, where there is no `/proc` or where it lists no children."""
 
-    def __init__(self) -> None:
-        self._process = psutil.Process()
+    def __init__(self, pid: int | None = None) -> None:
+        """Prepare.
+
+        Args:
+            pid: The process to read; None for this one.
+
+        Raises:
+            psutil.NoSuchProcess: There is no such process.
+        """
+        self._process = psutil.Process(pid)
 
     def own(self) -> ProcessStat | None:
-        """Read this process."""
+        """Read the process."""
         return _stat_of(self._process)
 
     def tree(self, own: ProcessStat) -> Tree | None:
@@ -135,10 +153,15 @@ def _sum(own: ProcessStat, descendants: Iterable[ProcessStat]) -> Tree:
     return Tree(count, rss_bytes, cpu_ns)
 
 
-def find_processes(local_rank: int) -> Processes:
-    """Give what reads the processes of this machine the cheapest way."""
+def find_processes(local_rank: int | None, pid: int | None = None) -> Processes:
+    """Give what reads the processes of this machine the cheapest way.
+
+    Args:
+        local_rank: Leaves the other ranks out; None leaves none out.
+        pid: The process to read with its descendants; None for this one.
+    """
     if os.path.isdir("/proc/self/task"):
-        linux = LinuxProcesses(local_rank)
+        linux = LinuxProcesses(local_rank, pid=pid)
         if linux.can_list_children:
             return linux
-    return PsutilProcesses()
+    return PsutilProcesses(pid)

@@ -23,6 +23,8 @@ USUAL_S: Final = 5.0
 _SHARE_OF_THE_RUN: Final = 20
 # ... and longer ones from 5.5 hours on. So a day has 10,000 readings, a year 33,000.
 _MOST_PER_E_FOLD: Final = 4_000
+# So many readings are taken as often as the user asked for; then they become rarer.
+_MOST_AS_ASKED: Final = 100_000
 # A reading that takes long is taken rarely: at most 0.1 % of one core.
 _PAUSE_PER_CPU_S: Final = 1_000
 # A last reading this soon after another would tell little.
@@ -36,13 +38,17 @@ Read = Callable[[], Sequence[Reading]]
 TABLES: Final = ("process", "system", "devices")
 
 
-def pause_s(elapsed_s: float, cost_s: float) -> float:
+def pause_s(elapsed_s: float, cost_s: float, interval_s: float | None = None) -> float:
     """Give how long to wait for the next reading.
 
     Args:
         elapsed_s: Since the sampler started.
         cost_s: CPU seconds that a reading takes.
+        interval_s: Seconds that the user asks for; None leaves it to us. What asks for readings may
+            have ten times our cost, and as many in all as are read in reasonable time.
     """
+    if interval_s is not None:
+        return max(interval_s, elapsed_s / _MOST_AS_ASKED, cost_s * _PAUSE_PER_CPU_S / 10)
     usual = min(USUAL_S, elapsed_s / _SHARE_OF_THE_RUN)
     return max(SHORTEST_S, usual, elapsed_s / _MOST_PER_E_FOLD, cost_s * _PAUSE_PER_CPU_S)
 
@@ -75,6 +81,7 @@ class Sampler:
         offset_ns: int,
         faults: FaultReporter,
         unmeasured: MutableMapping[str, str],
+        interval_s: float | None = None,
     ) -> None:
         """Prepare; nothing is read before `start`.
 
@@ -84,7 +91,9 @@ class Sampler:
             offset_ns: What makes it Unix time.
             faults: Told once of a reader that fails altogether; that one is asked no more.
             unmeasured: Gets the reason where a signal cannot be measured.
+            interval_s: Seconds between two readings; None reads densely at first and rarely later.
         """
+        self._interval_s = interval_s
         self._watched = watched
         self._moment = lambda: now() + offset_ns
         self._faults = faults
@@ -144,7 +153,7 @@ class Sampler:
             if time.monotonic() >= due:
                 costs_s.append(self._read_all())
                 last = time.monotonic()
-                due = last + pause_s(last - began, min(costs_s))
+                due = last + pause_s(last - began, min(costs_s), self._interval_s)
             self.cpu_s = time.thread_time()
             until_due = due - time.monotonic()
             pause = until_due if self._resident is None else min(INTERVAL_S, until_due)

@@ -12,6 +12,9 @@ __all__ = ["TraceCallback", "log", "region"]
 
 def __getattr__(name: str) -> Any:
     if name == "TraceCallback":  # on request: `attach` must be importable before the framework is
+        # First: its import may call `attach`, which must not find a half-made module of ours.
+        import transformers.trainer  # noqa: F401
+
         from traintrace_huggingface.callback import TraceCallback
 
         return TraceCallback

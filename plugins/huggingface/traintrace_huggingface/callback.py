@@ -36,7 +36,6 @@ this thread ends it.
 
 import functools
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -100,9 +99,16 @@ class TraceCallback(TrainerCallback):
         if enabled:
             hold_shim(self)
 
+    @classmethod
+    def from_options(cls, options: TraceOptions) -> "TraceCallback":
+        """Make one from options that a launcher was given; they are more than a script needs."""
+        callback = cls(enabled=options.enabled)
+        callback._options = options
+        return callback
+
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy in another process, trial or Trainer starts clean, and has its own share of the shim.
-        return _rebuild, (type(self), asdict(self._options))
+        return _rebuild, (type(self), self._options)
 
     def trace(self, trainer: Any, train: Callable[[], Any]) -> Any:
         """Call `train`, traced unless this thread is traced already; the shim's way in.
@@ -130,7 +136,7 @@ class TraceCallback(TrainerCallback):
     def _open(self, trainer: Any) -> Session | None:
         leave_what_is_over()
         faults = FaultReporter(REGISTRY.raise_faults)
-        if REGISTRY.current() is not None:
+        if not REGISTRY.make_way():
             faults.warn(ALREADY_TRACED)
             return None
         session: Session | None = None
@@ -146,7 +152,7 @@ class TraceCallback(TrainerCallback):
             return
         leave_what_is_over()
         self._leave("failed")  # the same Trainer begins anew, and never told the end before
-        trainer = trainer_that_calls(self) if REGISTRY.current() is None else None
+        trainer = trainer_that_calls(self) if REGISTRY.make_way() else None
         if trainer is None:
             return
         faults = FaultReporter(REGISTRY.raise_faults)
@@ -193,5 +199,5 @@ class TraceCallback(TrainerCallback):
         return summarise_run(session.as_run())
 
 
-def _rebuild(kind: type[TraceCallback], options: dict[str, Any]) -> TraceCallback:
-    return kind(**options)
+def _rebuild(kind: type[TraceCallback], options: TraceOptions) -> TraceCallback:
+    return kind.from_options(options)

@@ -6,32 +6,33 @@ Nothing heavy is imported here before a Trainer is made.
 import functools
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from traintrace.faults import FaultReporter
+from traintrace.options import TraceOptions
 from traintrace.patching import replace_attribute
 from traintrace.registry import REGISTRY
+from traintrace_lightning.children import trace_children
 
 
-def attach(**options: Any) -> Callable[[], None]:
-    """Add a `TraceCallback(**options)` to each Trainer made from now on that has none; give the undo.
+def attach(options: TraceOptions) -> Callable[[], None]:
+    """Add a `TraceCallback` to each Trainer made from now on that has none; give the undo.
 
-    Covers both of Lightning's names, as far as they are loaded.
+    Covers both of Lightning's names, as far as they are loaded, and the processes that Lightning
+    starts by itself.
     """
-    undo = [
-        _attach_to(sys.modules[name].Trainer, options)
-        for name in ("lightning.pytorch", "pytorch_lightning")
-        if hasattr(sys.modules.get(name), "Trainer")
-    ]
-
-    def detach() -> None:
-        for each in undo:
-            each()
-
-    return detach
+    undo = ExitStack()
+    for name in ("lightning.pytorch", "pytorch_lightning"):
+        trainer_class = getattr(sys.modules.get(name), "Trainer", None)
+        if trainer_class is not None:
+            undo.callback(_attach_to(trainer_class, options))
+    for each in trace_children(options):
+        undo.callback(each)
+    return undo.close
 
 
-def _attach_to(trainer_class: Any, options: dict[str, Any]) -> Callable[[], None]:
+def _attach_to(trainer_class: Any, options: TraceOptions) -> Callable[[], None]:
     original = trainer_class.__init__
 
     @functools.wraps(original)
@@ -43,8 +44,8 @@ def _attach_to(trainer_class: Any, options: dict[str, Any]) -> Callable[[], None
     return replace_attribute(trainer_class, "__init__", __init__)
 
 
-def _add_callback(trainer: Any, options: dict[str, Any]) -> None:
+def _add_callback(trainer: Any, options: TraceOptions) -> None:
     from traintrace_lightning import TraceCallback
 
     if not any(isinstance(callback, TraceCallback) for callback in trainer.callbacks):
-        trainer.callbacks.insert(0, TraceCallback(**options))
+        trainer.callbacks.insert(0, TraceCallback.from_options(options))

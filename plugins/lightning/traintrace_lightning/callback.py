@@ -35,12 +35,7 @@ from traintrace.session import EndStatus, Session, status_of
 from traintrace_lightning import conditions, namespaces
 from traintrace_lightning.fit import TracedFit
 from traintrace_lightning.opening import describe, is_compiled, open_session
-from traintrace_lightning.seams import (
-    Wrap,
-    install_on_trainer,
-    install_on_training,
-    watch_for_end,
-)
+from traintrace_lightning.seams import Wrap, install_on_trainer, install_on_training, watch_for_end
 from traintrace_lightning.stream import EventName, Row
 from traintrace_lightning.terminal import close_progress_bar
 
@@ -133,6 +128,13 @@ class TraceCallback(namespaces.CallbackBase):
         self._session: Session | None = None  # of the newest run
         self._fits: list[TracedFit] = []  # those that last; several Trainers may share a callback
 
+    @classmethod
+    def from_options(cls, options: TraceOptions) -> "TraceCallback":
+        """Make one from options that a launcher was given; they are more than a script needs."""
+        callback = cls()
+        callback._options = options
+        return callback
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what belongs to a fit: a copy in another process traces a fit of its own."""
         # `log` and `log_dict` are methods of the module; Lightning hands them to every callback.
@@ -160,6 +162,7 @@ class TraceCallback(namespaces.CallbackBase):
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Begin the span of a `fit`; the first thing of it that a callback sees."""
+        is_free = stage != "fit" or REGISTRY.make_way()
         if stage != "fit" or not self._options.enabled:
             return
         for fit in list(self._fits):
@@ -168,7 +171,7 @@ class TraceCallback(namespaces.CallbackBase):
         if any(getattr(each, "_early_exit", False) for each in trainer.callbacks):
             return  # `Tuner` uses `fit` for its trials alone and leaves before the first step
         faults = FaultReporter(REGISTRY.raise_faults)
-        if REGISTRY.current() is not None:
+        if not is_free:
             faults.warn(ALREADY_TRACED)
             return
         with faults.guard("the whole trace"):

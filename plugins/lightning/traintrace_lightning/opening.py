@@ -13,7 +13,9 @@ from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
 from traintrace.pytorch.agreement import agree_on_run
 from traintrace.pytorch.events import device_clock
+from traintrace.pytorch.graphs import runs_compiled
 from traintrace.pytorch.memory import AllocatorMemory
+from traintrace.pytorch.runtime import torch_runtime
 from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.setup import describe_loader, describe_model
 from traintrace.pytorch.useddevices import UsedDevices
@@ -22,7 +24,6 @@ from traintrace.runfolder import Run
 from traintrace.runstart import TOOL_VERSION
 from traintrace.session import Session
 from traintrace_lightning.namespaces import framework_of, is_lightnings_own
-from traintrace_lightning.parts import runs_compiled
 
 _STRATEGIES: Final = (
     ("SingleDevice", "single_process"),
@@ -48,6 +49,7 @@ def open_session(trainer: Any, options: TraceOptions) -> Session:
             agree_on_run=agree_on_run,
             watches=torch_watches(),
             used_devices=UsedDevices(),
+            runtime=torch_runtime,
             packages=("torch", "numpy", "lightning", "pytorch-lightning"),
         ),
         on_finish=_report,

@@ -19,6 +19,7 @@ from typing import Any, Final
 from torch import nn
 
 from traintrace.pytorch.forward import trace_forward, unwrap
+from traintrace.pytorch.graphs import runs_compiled
 from traintrace.session import Session
 from traintrace.steps import StepCapture
 
@@ -160,14 +161,6 @@ def callable_parts(module: nn.Module) -> Iterator[nn.Module]:
             yield child
         else:
             yield from callable_parts(child)
-
-
-def runs_compiled(module: nn.Module) -> bool:
-    """Say whether this module was compiled: wrapped by `torch.compile`, or in place."""
-    in_place: Any = vars(module).get("_compiled_call_impl")
-    # What a tracer puts there is no compiled call.
-    is_ours = hasattr(in_place, "__traintrace_done__")
-    return (in_place is not None and not is_ours) or type(module).__name__ == "OptimizedModule"
 
 
 def _is_redirected(module: nn.Module) -> bool:

@@ -1,5 +1,8 @@
 """Trace a hand-written PyTorch training loop: `with trace(model, optimizer) as tracer: ...`."""
 
+# First: under `traintrace run` its import attaches the plugin, which must not find half-made modules of ours.
+import torch  # noqa: F401
+
 from traintrace import log, region
 from traintrace_plain_torch.loop import Tracer, trace
 from traintrace_plain_torch.steptracing import trace_step

@@ -124,13 +124,14 @@ class Tracer(Marks):
     def _begin(self) -> bool:
         """Begin the span and say so; False if tracing is off or a span is open."""
         if not self._options.enabled:
+            REGISTRY.make_way()  # the script said that it is not to be traced
             return False
         for tracer in forgotten_tracers(self):
             tracer.interrupt()
         if self.is_active:
             return False
         faults = FaultReporter(REGISTRY.raise_faults)
-        if REGISTRY.current() is not None:
+        if not REGISTRY.make_way():
             faults.warn(ALREADY_TRACED)
             return False
         with faults.guard("the whole trace"):

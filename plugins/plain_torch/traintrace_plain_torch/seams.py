@@ -1,6 +1,6 @@
 """Which torch call is which boundary in a hand-written loop; installed once and undone at the end."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -17,6 +17,7 @@ from traintrace.pytorch.loopstate import LoopState
 from traintrace.pytorch.memory import memory_reader
 from traintrace.pytorch.optimizer import trace_foreign_optimizer, trace_optimizers
 from traintrace.pytorch.ownwork import mark_own_work
+from traintrace.pytorch.runtime import torch_runtime
 from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.setup import describe_model
 from traintrace.pytorch.transfers import trace_transfers
@@ -27,13 +28,35 @@ from traintrace.runstart import TOOL_VERSION
 from traintrace.session import Session
 from traintrace_plain_torch.loopsession import LoopSession
 
+Kind = TypeVar("Kind", bound=Session)
+
 
 def open_session(
     model: nn.Module | None, optimizer: Any, options: TraceOptions, loop: LoopState
 ) -> LoopSession:
     """Open a session for a hand-written loop: hooks in place, and the span just begun."""
+    session = new_session(LoopSession, options)
+    with session.setting_up():
+        with session.faults.guard("the description of the model"):
+            session.setup = describe_model(model)
+        if model is None and optimizer is None:
+            # Nothing to follow: the user marks phases and steps, and names the loader.
+            session.unmeasured["input_wait"] = (
+                "batches were not requested through tracer.batches(loader)"
+            )
+        else:
+            loop.model = model
+            install_on_loop(session, optimizer, loop)
+            if session.level != "step":
+                _keep(session, forward_hooks(session, model, optimizer))
+        session.begin()
+    return session
+
+
+def new_session(kind: type[Kind], options: TraceOptions) -> Kind:
+    """Make the session of a loop; nothing is installed and the span has not begun."""
     clock, no_clock = device_clock()
-    session = LoopSession(
+    session = kind(
         options,
         PluginIdentity("plain_torch", TOOL_VERSION, "torch", torch.__version__),
         Ports(
@@ -43,23 +66,21 @@ def open_session(
             agree_on_run=agree_on_run,
             watches=torch_watches(),
             used_devices=UsedDevices(),
+            runtime=torch_runtime,
             packages=("torch", "numpy", "accelerate", "deepspeed"),
         ),
         on_finish=_report,
         identity=identity_of_process(),
     )
-    with session.setting_up():
-        with session.faults.guard("the description of the model"):
-            session.setup = describe_model(model)
-        if no_clock is not None:
-            session.unmeasured["device_clock"] = no_clock
-        _install(session, model, optimizer, loop)
-        session.begin()
+    if no_clock is not None:
+        session.unmeasured["device_clock"] = no_clock
     return session
 
 
-def _install(session: Session, model: nn.Module | None, optimizer: Any, loop: LoopState) -> None:
-    """Install the table: torch call -> account.
+def install_on_loop(session: Session, optimizer: Any, loop: LoopState) -> None:
+    """Install the table, but for the model's row: torch call -> account.
+
+    An optimizer that is no torch optimizer has to be given.
 
     | torch call                          | account                                  |
     |-------------------------------------|------------------------------------------|
@@ -72,15 +93,9 @@ def _install(session: Session, model: nn.Module | None, optimizer: Any, loop: Lo
     | tensor.to(device), tensor.cuda()    | h2d                                      |
     | torch.distributed.all_reduce(...)   | communication                            |
     """
-    if model is None and optimizer is None:
-        # Nothing to follow: the user marks phases and steps, and names the loader.
-        session.unmeasured["input_wait"] = (
-            "batches were not requested through tracer.batches(loader)"
-        )
-        return
     phases = session.level != "step"
     hooks = [
-        trace_loaders(session, loop, model, optimizer),
+        trace_loaders(session, loop, optimizer),
         trace_optimizers(session, charge=phases),
     ]
     if not phases:
@@ -88,7 +103,6 @@ def _install(session: Session, model: nn.Module | None, optimizer: Any, loop: Lo
             session.unmeasured[name] = 'the trace level is "step"'
     else:
         hooks += [trace_foreign_optimizer(session, optimizer), trace_backward(session.journal)]
-        hooks += _forward_hooks(session, model, optimizer)
         hooks += [*_transfer_hooks(session), trace_collectives(session)]
     _keep(session, hooks)
 
@@ -96,7 +110,7 @@ def _install(session: Session, model: nn.Module | None, optimizer: Any, loop: Lo
 def follow_model(session: Session, model: nn.Module) -> None:
     """Charge the calls of one more model to `forward`, from now to the end of the span."""
     if session.level != "step":
-        _keep(session, _forward_hooks(session, model))
+        _keep(session, forward_hooks(session, model))
 
 
 def _keep(session: Session, hooks: list[Any]) -> None:
@@ -105,7 +119,8 @@ def _keep(session: Session, hooks: list[Any]) -> None:
             session.undo.callback(undo)
 
 
-def _forward_hooks(session: Session, model: nn.Module | None, optimizer: Any = None) -> list[Any]:
+def forward_hooks(session: Session, model: nn.Module | None, optimizer: Any = None) -> list[Any]:
+    """Give what installs the model's row of the table, and where its own backward work ends."""
     if model is None:
         session.unmeasured["forward"] = "no model was given to trace(model)"
         return []

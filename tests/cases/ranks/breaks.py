@@ -53,9 +53,9 @@ BREAKS = (
     ),
     Break(  # the report waits for a rank that is gone
         ("d15",),
-        "core/traintrace/runfolder.py",
-        "WAIT_FOR_RANKS_S: Final = 10.0",
-        "WAIT_FOR_RANKS_S: Final = 30.0",
+        "core/traintrace/options.py",
+        "wait_for_ranks_s: float = 10.0",
+        "wait_for_ranks_s: float = 30.0",
     ),
     Break(  # an attempt writes over the one before
         ("d16",),

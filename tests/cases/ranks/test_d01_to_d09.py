@@ -7,6 +7,7 @@ import pytest
 from tests.labs.lightning_scripts import Script
 from tests.labs.ranks import excess_ms, median_ms, named, ranks_of, summary_of
 from traintrace import open_run
+from traintrace.registry import REGISTRY
 from traintrace_plain_torch import trace
 
 SLOWER_MS = 20
@@ -71,6 +72,7 @@ def test_d09_many_ranks_and_steps_stay_small(
     monkeypatch.setenv("TRAINTRACE_RUN", str(folder))
     for rank in reversed(range(ranks)):  # rank 0 waits for the others at its end
         monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setattr(REGISTRY, "started", 0)  # each is the first run of a process of its own
         with trace(run_dir=tmp_path, print_report=False) as tracer:
             for _ in tracer.batches(range(steps)):
                 with tracer.step():

@@ -14,9 +14,11 @@ import torch
 from transformers import Trainer, TrainerCallback
 
 from tests.labs.huggingface import Net, Recipe, read
-from traintrace import TraintraceWarning, UsageError
+from traintrace import TraintraceWarning, UsageError, open_run
+from traintrace.options import TraceOptions
 from traintrace_huggingface import TraceCallback
 from traintrace_huggingface.attach import attach
+from traintrace_plain_torch.attach import attach as attach_plain
 
 PLAIN_TRAIN = Trainer.train
 
@@ -122,7 +124,9 @@ def test_a_trainer_is_not_kept_by_its_callback(recipe: Recipe) -> None:
 
 
 def test_attach_traces_a_trainer_that_names_no_callback(recipe: Recipe) -> None:
-    detach = attach(run_dir=recipe.folder / "runs", name="attached", print_report=False)
+    detach = attach(
+        TraceOptions(run_dir=recipe.folder / "runs", name="attached", print_report=False)
+    )
     recipe.trainer(batches=2).train()
     own = recipe.callback()
     recipe.trainer(own, batches=3).train()
@@ -131,6 +135,31 @@ def test_attach_traces_a_trainer_that_names_no_callback(recipe: Recipe) -> None:
     assert read(own).columns["step"] == [1, 2, 3]
     assert len(list((recipe.folder / "runs").iterdir())) == 2
     assert (recipe.folder / "runs" / "attached").is_dir()
+
+
+def test_attach_hands_on_all_options_and_heeds_a_callback_that_is_off(recipe: Recipe) -> None:
+    options = TraceOptions(
+        run_dir=recipe.folder / "runs",
+        print_report=False,
+        level="host",
+        max_steps=2,
+        interval_s=0.5,
+        retention_steps=7,
+    )
+    undo = [attach_plain(options), attach(options)]
+    everywhere: Any = Trainer.train.__traintrace_shim__.everywhere  # type: ignore[attr-defined]
+    recipe.trainer(recipe.callback(enabled=False), batches=3).train()
+    assert not (recipe.folder / "runs").exists()
+    recipe.trainer(batches=4).train()
+    for each in undo:
+        each()
+    (run,) = (recipe.folder / "runs").iterdir()  # and none of automatic tracing's
+    rank = open_run(run).facts([]).ranks[0]
+    assert (rank.totals.steps, rank.level) == (2, "host")
+    used = everywhere._session.options
+    assert (used.interval_s, used.retention_steps) == (0.5, 7)
+    twin = pickle.loads(pickle.dumps(everywhere))
+    assert twin._options == options
 
 
 def test_the_import_brings_nothing_but_the_framework() -> None:

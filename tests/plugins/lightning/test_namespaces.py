@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from traintrace.options import TraceOptions
 from traintrace_lightning import TraceCallback
 from traintrace_lightning.attach import attach
 
@@ -78,7 +79,7 @@ def test_without_lightning_the_error_says_what_to_install() -> None:
 
 
 def test_attach_gives_every_trainer_a_callback_until_it_is_undone(both: Any) -> None:
-    detach = attach(run_dir=both.folder / "runs", print_report=False)
+    detach = attach(TraceOptions(run_dir=both.folder / "runs", print_report=False))
     try:
         trainer = both.trainer()
         own = both.callback()

@@ -173,9 +173,10 @@ def test_a_rank_that_never_ends_does_not_hold_up_the_report(tmp_path: Path) -> N
     error = run(
         tmp_path,
         """
-    import traintrace.runfolder
-    traintrace.runfolder.wait_for_ranks.__defaults__ = (0.3,)
-    with trace(run_dir=folder, name="run", print_report=False) as tracer:
+    from traintrace.options import TraceOptions
+    from traintrace_plain_torch.loop import Tracer
+    options = TraceOptions(run_dir=folder, name="run", print_report=False, wait_for_ranks_s=0.3)
+    with Tracer(None, None, options, awaits_update=False) as tracer:
         for _ in tracer.batches(range(3)):
             with tracer.step():
                 pass

@@ -1,0 +1,1 @@
+"""What is lost, changed or left behind when something dies under a traced run."""

@@ -1,0 +1,26 @@
+"""Launch training on this node and wait for its end."""
+
+import os
+import signal
+import sys
+
+from traintrace.identity import RUN_VARIABLE
+from traintrace.launch.plan import LaunchPlan, command_of
+from traintrace.launch.supervise import Ended, supervise
+from traintrace.launch.torchrun import needs_agent
+
+
+def launch(plan: LaunchPlan) -> Ended:
+    """Run `plan` to its end, on the main thread; see `supervise` for what happens to signals.
+
+    Raises:
+        OSError: No process can be started.
+    """
+    environment = dict(os.environ)
+    if plan.run is not None and not plan.disable:
+        environment[RUN_VARIABLE] = plan.run
+    # torchrun alone must end its workers itself if we are killed; traced ones end with it.
+    gently = plan.disable and needs_agent(plan.torchrun)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    return supervise(command_of(plan), environment, signal.SIGTERM if gently else signal.SIGKILL)

@@ -1,0 +1,69 @@
+"""End with the parent, so that nobody is left when a launcher is killed."""
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def ask_for_death(number: int) -> Callable[[], None]:
+    """Give a function that has the kernel send signal `number` to this process when its parent ends.
+
+    The libraries it needs are loaded now: it may be called between fork and exec. On other systems
+    than Linux it does nothing.
+    """
+    if sys.platform != "linux":
+        return _nothing
+    try:
+        prctl: Any = ctypes.CDLL(None, use_errno=True).prctl
+    except (OSError, AttributeError):  # a C library without it
+        return _nothing
+
+    def ask() -> None:
+        prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+    return ask
+
+
+def this_process() -> str:
+    """Give what a child needs to know to die with this process."""
+    return f"{os.getpid()}@{_process_namespace()}"
+
+
+def die_with(parent: str) -> None:
+    """End by SIGKILL when the process `parent` (its `this_process()`) ends; at once if it has already.
+
+    Where a wrapper stands between the two, e.g. a container, the end of the wrapper counts.
+    """
+    ask_for_death(signal.SIGKILL)()
+    pid, _, namespace = parent.partition("@")
+    if sys.platform != "linux" or not pid.isdecimal() or namespace != _process_namespace():
+        return
+    if os.getppid() != int(pid) and not _lives(int(pid)):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _process_namespace() -> str:
+    # In another one the number means another process, or none.
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _nothing() -> None:
+    """Do nothing."""

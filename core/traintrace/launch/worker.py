@@ -1,0 +1,64 @@
+"""Run a program traced: `python -m traintrace.launch.worker --options JSON [-m] TARGET [args]`.
+
+`traintrace run` starts this; the program runs as if it had been started itself.
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import NoReturn
+
+from traintrace.faults import FaultReporter
+from traintrace.launch.importhook import attach_on_import
+from traintrace.launch.mainprogram import run_module, run_script
+from traintrace.launch.parentdeath import die_with
+from traintrace.options import TraceOptions
+from traintrace.registry import REGISTRY
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What the command line says; `parent` is empty where the launcher is the parent itself."""
+
+    options: str
+    parent: str
+    module: bool
+    target: str
+    arguments: list[str]
+
+
+def _main(words: list[str]) -> None:
+    call = _parse(words)
+    if call.parent:
+        die_with(call.parent)
+    REGISTRY.launched = True
+    faults = FaultReporter()
+    with faults.guard("the whole trace"):
+        options = TraceOptions.from_json(call.options)
+        if options.enabled:
+            attach_on_import(options, faults)
+    (run_module if call.module else run_script)(call.target, call.arguments)
+
+
+def _parse(words: list[str]) -> _Call:
+    # By hand: the program's own arguments may look like anything.
+    given = {"--options": "{}", "--parent": ""}
+    rest = list(words)
+    while rest and rest[0] in given:
+        if len(rest) < 2:
+            _refuse(f"{rest[0]} needs a value")
+        given[rest[0]] = rest[1]
+        del rest[:2]
+    module = rest[:1] == ["-m"]
+    rest = rest[1:] if module else rest
+    if not rest:
+        _refuse("no program is named")
+    return _Call(given["--options"], given["--parent"], module, rest[0], rest[1:])
+
+
+def _refuse(reason: str) -> NoReturn:
+    print(f"traintrace.launch.worker: {reason}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

@@ -1,0 +1,54 @@
+"""`traintrace report`: print the report of a run."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from traintrace_reporting.commands.printing import EXIT_CODES, print_json
+
+
+@click.command(epilog=EXIT_CODES)
+@click.argument("path", metavar="PATH|URL")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option(
+    "--width", type=click.IntRange(40, 400), metavar="N", help="Columns of the report, 40 to 400."
+)
+@click.option("--no-color", is_flag=True, help="Print without colours.")
+@click.option(
+    "--window",
+    "window_steps",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Look at the latest N steps one by one (default: 10000); totals are of the whole run. Writes no files.",
+)
+def report(
+    path: str, as_json: bool, width: int | None, no_color: bool, window_steps: int | None
+) -> None:
+    """Print the report of a run.
+
+    PATH is a run folder or a final_summary.json; URL is where the ranks of a run published it. A
+    folder's missing report files are made.
+
+    Example: traintrace report runs/digits --window 500
+    """
+    from traintrace_reporting.finish import read_or_make, summarise_run
+    from traintrace_reporting.remote import local_run, send_back
+
+    place = local_run(path)
+    if window_steps is None:
+        summary = read_or_make(place)
+        if place != Path(path):
+            send_back(path)
+    elif place.is_file():
+        raise click.UsageError(
+            f"{path} is a summary, whose window is fixed: give the run's folder with --window"
+        )
+    else:
+        summary = summarise_run(place, window_steps=window_steps)
+    if as_json:
+        print_json(summary)
+        return
+    from traintrace_reporting.terminal import print_report
+
+    print_report(summary, file=sys.stdout, width=width, color=not no_color)

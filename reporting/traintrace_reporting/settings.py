@@ -1,0 +1,120 @@
+"""Settings: what the command line says, else `traintrace.yaml`, else the defaults.
+
+The file is looked for in the working directory and then in each folder around it. Values have the types that
+PyYAML's `safe_load` gives them. Nothing is guessed: an unknown key, a key that stands twice and a value
+that cannot be meant are refused with the key, the file and the line.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from traintrace.errors import TraintraceError
+from traintrace.options import LevelOption, TraceOptions
+from traintrace.publishing.location import is_url
+from traintrace_reporting.settings_keys import KEYS
+
+FILE_NAME: Final = "traintrace.yaml"
+
+
+class SettingsError(TraintraceError):
+    """A settings file cannot be used; the message names the file, the line and the key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What was set, by whoever had the last word; `KEYS` says what each of them means.
+
+    Attributes:
+        source: The file that was read; None if there is none.
+    """
+
+    mode: str = "summary"
+    history_enabled: bool = True
+    history_retention: int | None = None
+    interval: float | None = None
+    guard: Mapping[str, Any] | None = None
+    run_dir: str = "runs"
+    level: LevelOption = "auto"
+    max_steps: int | None = None
+    warmup_steps: int | None = None
+    step_memory: bool = True
+    print_report: bool = True
+    enabled: bool = True
+    source: Path | None = None
+
+    def options(self, name: str | None = None) -> TraceOptions:
+        """Give the options of a run with these settings.
+
+        Args:
+            name: Name of the run; None leaves it to the tracer.
+
+        Raises:
+            UsageError: A value is out of its range; the message names the option.
+        """
+        return TraceOptions(
+            run_dir=self.run_dir,
+            name=name,
+            level=self.level,
+            enabled=self.enabled,
+            max_steps=self.max_steps,
+            warmup_steps=self.warmup_steps,
+            step_memory=self.step_memory,
+            print_report=self.print_report,
+            interval_s=self.interval,
+            retention_steps=self.history_retention,
+        )
+
+
+def find_settings_file(start: Path) -> Path | None:
+    """Give the settings file of `start` or of the nearest folder around it; None if there is none."""
+    for folder in (start, *start.parents):
+        if (folder / FILE_NAME).is_file():
+            return folder / FILE_NAME
+    return None
+
+
+def load_settings(start: Path | None = None) -> Settings:
+    """Read the settings file that holds for `start` (default: the working directory); defaults without one.
+
+    Raises:
+        SettingsError: The file cannot be read, or says something that cannot be meant.
+    """
+    path = find_settings_file(Path.cwd() if start is None else start.absolute())
+    return Settings() if path is None else read_settings(path)
+
+
+def read_settings(path: Path) -> Settings:
+    """Read one settings file.
+
+    Raises:
+        SettingsError: It cannot be read, or says something that cannot be meant.
+    """
+    from traintrace_reporting.settings_file import read_entries
+
+    known = {key.name: key for key in KEYS}
+    values: dict[str, Any] = {}
+    for name, value, line in read_entries(path):
+        key = known.get(name)
+        if key is None:
+            raise SettingsError(
+                f"{path}, line {line}: {name} is no key of the settings; there are {', '.join(known)}"
+            )
+        told = key.check(value)
+        if told:
+            raise SettingsError(f"{path}, line {line}: {name}: {_short(value)}: {told}")
+        values[name] = value
+    if "run_dir" in values and not is_url(values["run_dir"]):
+        values["run_dir"] = str(path.parent / values["run_dir"])
+    return replace(Settings(), **values, source=path)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def with_flags(settings: Settings, **flags: Any) -> Settings:
+    """Give the settings with what the command line says; a flag that is None was not given."""
+    return replace(settings, **{name: value for name, value in flags.items() if value is not None})

@@ -1,0 +1,240 @@
+"""`traintrace watch` from beginning to end: run a program, read the machine meanwhile, report what it used.
+
+Nothing of ours runs in the program. Its run has one rank, which stands for all of its processes, and no steps.
+"""
+
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
+
+from traintrace import facts
+from traintrace.clock import HostAnchor
+from traintrace.errors import UsageError
+from traintrace.faults import FaultReporter
+from traintrace.identity import Identity
+from traintrace.launch import LaunchPlan, Target, command_of
+from traintrace.launch import launch as start
+from traintrace.manifest import Manifest
+from traintrace.options import TraceOptions
+from traintrace.publishing.filesystems import network_file_system
+from traintrace.publishing.layout import RANKS
+from traintrace.rebuild import head_of_file
+from traintrace.registry import REGISTRY
+from traintrace.runfolder import rank_file
+from traintrace.runstart import TOOL_VERSION
+from traintrace.samplers import ProgramReader, child_that_runs, pause_s
+from traintrace.store import RankWriter
+from traintrace_reporting.endings import status_of_run
+from traintrace_reporting.finish import finish_run
+from traintrace_reporting.launchers import Launchers
+from traintrace_reporting.runplace import LaunchedRun, make_run, read_manifest, update_manifest
+from traintrace_reporting.settings import Settings
+
+PLUGIN: Final = "watch"
+# A quiet run still writes this often, so that a reader can tell it from a dead one.
+_HEARTBEAT_S: Final = 2.0
+_LOOK_FOR_PROGRAM_S: Final = 0.01
+_CLOSE_S: Final = 5.0
+_LOST: Final = "all readings: the program runs unwatched"
+
+
+def watch_program(
+    target: Target, torchrun: tuple[str, ...], settings: Settings, options: TraceOptions
+) -> int:
+    """Run a program and watch it; give its exit code, 128 + n if signal n ended it.
+
+    Raises:
+        UsageError: A flag of torchrun cannot be used, or the run name is taken; nothing was started.
+    """
+    plan = LaunchPlan(target=target, torchrun=torchrun, disable=True)
+    faults = FaultReporter(REGISTRY.raise_faults)
+    watcher = None
+    try:
+        alone = Launchers(1, 0, 1, 1, "none", None)
+        run = make_run(settings, options.name, target, alone)
+        watcher = Watcher(run, command_of(plan), options, faults)
+    except UsageError:
+        raise
+    except OSError as error:
+        print(
+            f"traintrace: no run can be made in {settings.run_dir} ({error}); lost: {_LOST}",
+            file=sys.stderr,
+        )
+    except Exception as error:  # noqa: BLE001 - reported, with what is lost
+        faults.fault(error, _LOST)
+    if watcher is None:
+        return start(plan).exit_code
+    watcher.start()
+    ended = start(plan)
+    try:
+        with faults.guard("the report; `traintrace report` can make it"):
+            watcher.finish(ended.exit_code, settings)
+    except KeyboardInterrupt:
+        print("traintrace: interrupted while making the report", file=sys.stderr)
+    return ended.exit_code
+
+
+class Watcher:
+    """Reads the program's processes until it is told that the program has ended."""
+
+    def __init__(
+        self, run: LaunchedRun, command: Sequence[str], options: TraceOptions, faults: FaultReporter
+    ) -> None:
+        """Prepare the run.
+
+        Args:
+            run: Where it lies.
+            command: What the program will be started with.
+            options: Its `interval_s` and `level` matter here.
+            faults: Told of what fails.
+
+        Raises:
+            OSError, sqlite3.Error: The run cannot be written.
+        """
+        self._run = run
+        self._command = command
+        self._interval_s = options.interval_s
+        self._faults = faults
+        self._anchor = HostAnchor.read()
+        self._unmeasured: dict[str, str] = {}
+        self._began_ns = self._now()
+        self._cpu_s = 0.0
+        local = run.place.local
+        is_direct = local is not None and network_file_system(local) is None
+        self._folder = (
+            local if is_direct and local else Path(tempfile.mkdtemp(prefix="traintrace-"))
+        )
+        (self._folder / "ranks").mkdir(exist_ok=True)
+        manifest = replace(
+            read_manifest(run.place),
+            plugin=PLUGIN,
+            plugin_version=TOOL_VERSION,
+            folder=self._folder,
+        )
+        manifest.write()
+        update_manifest(run.place, plugin=PLUGIN, plugin_version=TOOL_VERSION)
+        self._writer = self._open(manifest)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="traintrace-watch", daemon=True)
+
+    def _open(self, manifest: Manifest) -> RankWriter:
+        return RankWriter(rank_file(self._folder, 0, 0), head_of_file(manifest, Identity()))
+
+    def start(self) -> None:
+        """Start reading; the program is found as soon as it runs."""
+        self._thread.start()
+
+    def finish(self, exit_code: int, settings: Settings) -> None:
+        """Stop reading, complete the run, write its report and print it.
+
+        Raises:
+            OSError, RunReadError: The run cannot be written or read.
+        """
+        self._ended.set()
+        self._thread.join(_CLOSE_S)
+        if (
+            self._thread.is_alive()
+        ):  # e.g. in a driver that hangs; nobody else may write to its file
+            self._faults.warn(
+                "a reading of the machine hangs; `traintrace report` shows those before it"
+            )
+            return
+        status = status_of_run("running", exit_code)
+        self._write({}, status)
+        self._writer.close()
+        place = self._run.place
+        update_manifest(place, status=status, exit_code=exit_code, ended_at=time.time())
+        if self._folder != place.local:
+            (place / "manifest.json").download(self._folder / "manifest.json")
+            (place / "ranks/rank-00000.sqlite").upload(rank_file(self._folder, 0, 0))
+        summary = finish_run(self._folder, print_report=settings.print_report, stream=sys.stderr)
+        update_manifest(place, telemetry_status=summary["run"]["telemetry_status"])
+        if self._folder != place.local:
+            for name in summary["artifacts"].values():
+                (place / name).upload(self._folder / name)
+        if summary["artifacts"] and not settings.history_enabled:
+            (place / RANKS).remove()
+        self._writer.release()
+
+    def _now(self) -> int:
+        return time.perf_counter_ns() + self._anchor.offset_ns
+
+    def _watch(self) -> None:
+        with self._faults.guard("the readings of the machine"):
+            pid = self._find_program()
+            if pid is None:
+                return
+            reader = ProgramReader(pid, self._now, self._unmeasured)
+            began = last_written = time.monotonic()
+            due = began
+            # The less of two: the first reading takes longer than all others.
+            costs_s = deque([0.0], maxlen=2)
+            while not self._ended.is_set():
+                moment = time.monotonic()
+                if moment >= due:
+                    spent = time.thread_time()
+                    self._write(reader.read(), "running")
+                    costs_s.append(time.thread_time() - spent)
+                    pause = pause_s(time.monotonic() - began, min(costs_s), self._interval_s)
+                    due, last_written = time.monotonic() + pause, moment
+                elif moment - last_written >= _HEARTBEAT_S:
+                    self._write({}, "running")
+                    last_written = moment
+                self._cpu_s = time.thread_time()
+                self._ended.wait(min(_HEARTBEAT_S, max(0.0, due - time.monotonic())))
+            reader.close()
+
+    def _find_program(self) -> int | None:
+        while not self._ended.is_set():
+            pid = child_that_runs(self._command)
+            if pid is not None:
+                return pid
+            self._ended.wait(_LOOK_FOR_PROGRAM_S)
+        return None
+
+    def _write(self, readings: dict[str, Any], status: facts.RunStatus) -> None:
+        self._writer.write([], self._totals(), readings=readings, meta=self._meta(status))
+
+    def _totals(self) -> facts.Totals:
+        wall_ns = self._now() - self._began_ns
+        return facts.Totals(
+            # Whatever the program does, no step of it is seen.
+            account_ns={"startup": wall_ns},
+            inside_ns={},
+            calls={},
+            wall_ns=wall_ns,
+            start_ns=self._began_ns,
+            steps=0,
+            steps_aborted=0,
+            dropped_rows=0,
+            micro_batches=0,
+            samples=None,
+            tokens=None,
+            padded_tokens=None,
+            updates_skipped=None,
+            epochs=None,
+            transitions=0,
+            foreign_calls=0,
+            unbalanced=0,
+        )
+
+    def _meta(self, status: facts.RunStatus) -> dict[str, Any]:
+        return {
+            "rank": 0,
+            "attempt": 0,
+            "node": 0,
+            "status": status,
+            "seen": [self._now(), time.time_ns()],
+            "level": "step",
+            "device_clock": None,
+            "setup": asdict(facts.Setup()),
+            "cost": asdict(facts.TracerCost(0.0, None, 0.0, None, self._cpu_s)),
+            "unmeasured": dict(self._unmeasured),
+            "warnings": list(self._faults.messages),
+        }
