@@ -37,7 +37,9 @@ def power_loss(lab: Lab, rng: random.Random) -> Outcome:
         end = min(end, copy.stat().st_mtime_ns - time.time_ns() + time.perf_counter_ns())
         content = copy.read_bytes()
         flushes = ends_of_flushes(content)
-        copy.write_bytes(content[: rng.randint(flushes[-2], len(content))])
+        # Stopped in the middle of a flush, the one before it is safe on the disk.
+        safe = flushes[-1] if flushes[-1] < len(content) else flushes[-2]
+        copy.write_bytes(content[: rng.randint(safe, len(content))])
     lost_s = lab.lost_s(end, folder=dark)
     lab.report(dark, later=True)
     left = [name for name in lab.leftovers(killed=True, folder=dark) if "process" not in name]
