@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 
 from traintrace.facts import Environment, Setup, Span, StepRow, Totals
-from traintrace.manifest import Manifest
-from traintrace.retention import Retention
-from traintrace.rows import BookedStep
-from traintrace.runfolder import create_folder, rank_file
-from traintrace.store import RankWriter
+from traintrace.recording.rows import BookedStep
+from traintrace.runs.folder import create_folder, rank_file
+from traintrace.runs.manifest import Manifest
+from traintrace.store.retention import Retention
+from traintrace.store.writer import RankWriter
 
 WIDE_STEPS: Final = 1_000
 _FLUSH: Final = 1_000

@@ -17,7 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.frameworks import huggingface_block, lightning_block
 from benchmarks.loop import Task, automatic_block, explicit_block, plain_block, untouched_block
-from traintrace.pairing import Block, Cost, cost_of, paired_differences
+from traintrace.recording.pairing import Block, Cost, cost_of, paired_differences
 
 
 def measure(pairs: int, chance: random.Random) -> dict[str, Cost]:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from traintrace.pairing import Cost, cost_of, paired_differences
+from traintrace.recording.pairing import Cost, cost_of, paired_differences
 
 LOOP = Path(__file__).with_name("loop.py")
 PEERS = {"traceml-ai": "traceml-ai==0.5.0", "pytscope-auto": "pytscope==0.2.1"}

@@ -80,7 +80,7 @@ def test_ranges_are_the_declared_ones(folder: Path) -> None:
 
 
 def test_the_tool_version_is_the_core_s() -> None:
-    from traintrace.runstart import TOOL_VERSION
+    from traintrace.runs.start import TOOL_VERSION
 
     assert VERSIONS["traintrace"] == TOOL_VERSION
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from traintrace.accounts import PHASES, STEP_ACCOUNT_NAMES
-from traintrace.column import MISSING, Column
 from traintrace.facts import ABANDONED, RankFacts
+from traintrace.store.column import MISSING, Column
 from traintrace_analysis.step_window import Floats, Ints
 
 MEMORY_COLUMNS: tuple[str, ...] = ("peak_allocated_bytes", "peak_reserved_bytes", "rss_bytes")

@@ -135,7 +135,7 @@ def before_start(workload: Workload) -> None:
 
 def _slow_disk() -> None:
     """Let each transaction wait as for a slow disk; the wait gives the interpreter's lock up, as fsync does."""
-    from traintrace.store import RankWriter
+    from traintrace.store.writer import RankWriter
 
     write: Any = RankWriter._write
 

@@ -8,7 +8,7 @@ from traintrace.access import log, region
 from traintrace.errors import NewerSchemaError, RunReadError, TraintraceError, UsageError
 from traintrace.faults import TraintraceWarning
 from traintrace.options import TraceOptions
-from traintrace.runfolder import Run, list_manifests, open_run
+from traintrace.runs.folder import Run, list_manifests, open_run
 
 __all__ = [
     "NewerSchemaError",

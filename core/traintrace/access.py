@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
-from traintrace.journal import Journal
+from traintrace.recording.journal import Journal
 from traintrace.registry import REGISTRY
 
 _NOTHING: AbstractContextManager[None] = nullcontext()

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from traintrace.clock import DeviceClock
-from traintrace.occurrences import Occurrence
-from traintrace.steps import StepCapture
+from traintrace.recording.occurrences import Occurrence
+from traintrace.recording.steps import StepCapture
 
 
 @dataclass(frozen=True, slots=True)

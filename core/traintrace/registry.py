@@ -5,7 +5,7 @@ from threading import get_ident
 from typing import Final, Protocol
 
 from traintrace.faults import FaultReporter
-from traintrace.journal import Journal
+from traintrace.recording.journal import Journal
 
 # What a plugin says where a second trace would begin on one thread.
 ALREADY_TRACED: Final = (

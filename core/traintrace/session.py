@@ -18,29 +18,29 @@ from typing import Any
 
 from traintrace import facts
 from traintrace.clock import HostAnchor
-from traintrace.cost import hot_transition_ns, stored_in_situ_transition_ns
-from traintrace.drain import Drain
-from traintrace.ending import EndStatus, error_of_script, random_state_kept, status_of
-from traintrace.environment import describe_environment
 from traintrace.faults import FaultReporter
-from traintrace.garbage import GarbageWatch
-from traintrace.handover import Handover
-from traintrace.identity import Identity
-from traintrace.incidents import Incidents
-from traintrace.journal import ABANDON, ABORT, REGION, Clock, Journal
-from traintrace.ledger import Ledger
-from traintrace.liveness import describe_process
-from traintrace.manifest import TelemetryStatus
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
-from traintrace.regions import RegionNames
+from traintrace.recording.cost import hot_transition_ns, stored_in_situ_transition_ns
+from traintrace.recording.drain import Drain
+from traintrace.recording.ending import EndStatus, error_of_script, random_state_kept, status_of
+from traintrace.recording.garbage import GarbageWatch
+from traintrace.recording.handover import Handover
+from traintrace.recording.incidents import Incidents
+from traintrace.recording.journal import ABANDON, ABORT, REGION, Clock, Journal
+from traintrace.recording.ledger import Ledger
+from traintrace.recording.regions import RegionNames
+from traintrace.recording.stepmemory import StepMemory
+from traintrace.recording.steps import StepCapture
+from traintrace.recording.timing import Timing
 from traintrace.registry import REGISTRY
-from traintrace.runfolder import Run, rank_file
-from traintrace.runstart import start_run
+from traintrace.runs.environment import describe_environment
+from traintrace.runs.folder import Run, rank_file
+from traintrace.runs.identity import Identity
+from traintrace.runs.liveness import describe_process
+from traintrace.runs.manifest import TelemetryStatus
+from traintrace.runs.start import start_run
 from traintrace.samplers import Sampler, Watched
-from traintrace.stepmemory import StepMemory
-from traintrace.steps import StepCapture
-from traintrace.timing import Timing
 
 __all__ = ["EndStatus", "Session", "status_of"]
 

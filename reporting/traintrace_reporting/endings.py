@@ -4,7 +4,7 @@ import signal
 from typing import Final
 
 from traintrace.facts import RunStatus
-from traintrace.manifest import TrainingOutcome
+from traintrace.runs.manifest import TrainingOutcome
 
 # Sent by people and schedulers to end a job; what is left to them is told apart from a crash.
 _INTERRUPTS: Final = frozenset(

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from traintrace.identity import Identity
 from traintrace.launch.torchrun import node_count, node_rank, processes_per_node
+from traintrace.runs.identity import Identity
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,14 @@ from traintrace.launch import (
     write_outcome,
 )
 from traintrace.launch import launch as start
-from traintrace.manifest import TrainingOutcome
 from traintrace.options import TraceOptions
 from traintrace.publishing.fetch import fetch_run, forget_fetched, send_report
 from traintrace.publishing.layout import RANKS, SEGMENTS
 from traintrace.publishing.leftovers import publish_leftovers
 from traintrace.publishing.location import Location
 from traintrace.registry import REGISTRY
-from traintrace.runfolder import open_run, rank_files
+from traintrace.runs.folder import open_run, rank_files
+from traintrace.runs.manifest import TrainingOutcome
 from traintrace_reporting.endings import code_of_job, status_of_run
 from traintrace_reporting.finish import finish_run
 from traintrace_reporting.launchers import Launchers, find_launchers

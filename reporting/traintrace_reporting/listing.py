@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from traintrace.errors import RunReadError
-from traintrace.manifest import MANIFEST_NAME
-from traintrace.runfolder import Run, list_manifests, open_run
+from traintrace.runs.folder import Run, list_manifests, open_run
+from traintrace.runs.manifest import MANIFEST_NAME
 from traintrace_reporting.finish import JSON_NAME, Summary, is_current, read_summary
 from traintrace_reporting.format import clean, dig, finite, moment, number
 from traintrace_reporting.watch_words import is_watched

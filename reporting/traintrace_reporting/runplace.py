@@ -16,15 +16,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from traintrace import manifest as manifests
-from traintrace.environment import describe_environment
 from traintrace.errors import RunReadError, UsageError
 from traintrace.launch.plan import Target
-from traintrace.manifest import MANIFEST_NAME, Manifest
 from traintrace.publishing.claims import claim_place
 from traintrace.publishing.location import Location, is_url, location
-from traintrace.runclaims import claim_folder, new_run_id, safe_name
-from traintrace.runstart import TOOL_VERSION
+from traintrace.runs import manifest as manifests
+from traintrace.runs.claims import claim_folder, new_run_id, safe_name
+from traintrace.runs.environment import describe_environment
+from traintrace.runs.manifest import MANIFEST_NAME, Manifest
+from traintrace.runs.start import TOOL_VERSION
 from traintrace_reporting.launchers import Launchers
 from traintrace_reporting.settings import Settings
 

@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from traintrace.cost import IN_SITU_ERROR, IN_SITU_FACTOR, IN_SITU_WORST_FACTOR
 from traintrace.facts import RankFacts, TracerCost
+from traintrace.recording.cost import IN_SITU_ERROR, IN_SITU_FACTOR, IN_SITU_WORST_FACTOR
 from traintrace_analysis import Analysis
 
 

@@ -17,19 +17,19 @@ from traintrace import facts
 from traintrace.clock import HostAnchor
 from traintrace.errors import UsageError
 from traintrace.faults import FaultReporter
-from traintrace.identity import Identity
 from traintrace.launch import LaunchPlan, Target, command_of
 from traintrace.launch import launch as start
-from traintrace.manifest import Manifest
 from traintrace.options import TraceOptions
 from traintrace.publishing.filesystems import network_file_system
 from traintrace.publishing.layout import RANKS
-from traintrace.rebuild import head_of_file
 from traintrace.registry import REGISTRY
-from traintrace.runfolder import rank_file
-from traintrace.runstart import TOOL_VERSION
+from traintrace.runs.folder import rank_file
+from traintrace.runs.identity import Identity
+from traintrace.runs.manifest import Manifest
+from traintrace.runs.rebuild import head_of_file
+from traintrace.runs.start import TOOL_VERSION
 from traintrace.samplers import ProgramReader, child_that_runs, pause_s
-from traintrace.store import RankWriter
+from traintrace.store.writer import RankWriter
 from traintrace_reporting.endings import status_of_run
 from traintrace_reporting.finish import finish_run
 from traintrace_reporting.launchers import Launchers

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from traintrace.books import LedgerRow
-from traintrace.journal import Segment
-from traintrace.ledger import Ledger
-from traintrace.steps import StepCapture
+from traintrace.recording.books import LedgerRow
+from traintrace.recording.journal import Segment
+from traintrace.recording.ledger import Ledger
+from traintrace.recording.steps import StepCapture
 
 
 def capture() -> StepCapture:

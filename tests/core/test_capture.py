@@ -1,6 +1,6 @@
 """A capture ends once, and a late caller can never finish a step that is not its own."""
 
-from traintrace.steps import StepCapture
+from traintrace.recording.steps import StepCapture
 
 
 def test_completing_and_aborting_are_idempotent() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from traintrace.environment import describe_environment
 from traintrace.faults import FaultReporter
-from traintrace.identity import Identity
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity
-from traintrace.runclaims import claim_folder, create_folder, id_of
-from traintrace.runstart import start_run
+from traintrace.runs.claims import claim_folder, create_folder, id_of
+from traintrace.runs.environment import describe_environment
+from traintrace.runs.identity import Identity
+from traintrace.runs.start import start_run
 
 PLUGIN = PluginIdentity("test", "0", "none", "0")
 RANKS = 4

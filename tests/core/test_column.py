@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traintrace.column import MISSING, Column
+from traintrace.store.column import MISSING, Column
 
 VALUES = st.lists(st.none() | st.integers(-(2**63) + 1, 2**63 - 1))
 

@@ -3,11 +3,11 @@
 import pytest
 
 from traintrace import accounts as A
-from traintrace.device import RESOLVE_DEADLINE_NS, EventRecorder, PendingSteps
-from traintrace.handover import Handover
-from traintrace.journal import Journal, Segment
-from traintrace.ledger import Ledger
-from traintrace.steps import StepCapture
+from traintrace.recording.device import RESOLVE_DEADLINE_NS, EventRecorder, PendingSteps
+from traintrace.recording.handover import Handover
+from traintrace.recording.journal import Journal, Segment
+from traintrace.recording.ledger import Ledger
+from traintrace.recording.steps import StepCapture
 from traintrace.testing import FakeClock, SimulatedDevice
 
 MS = 1_000_000

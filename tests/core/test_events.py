@@ -11,14 +11,14 @@ import pytest
 from tests.core.test_store import make_step, make_totals
 from traintrace import accounts as A
 from traintrace import facts
-from traintrace.eventlog import EventLog
 from traintrace.faults import TraintraceWarning
-from traintrace.occurrences import Occurrence, OccurrenceQueue
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
-from traintrace.reader import RankReader
+from traintrace.recording.eventlog import EventLog
+from traintrace.recording.occurrences import Occurrence, OccurrenceQueue
 from traintrace.session import Session
-from traintrace.store import RankWriter
+from traintrace.store.reader import RankReader
+from traintrace.store.writer import RankWriter
 from traintrace.testing import FakeClock
 
 # The tables of schema 1, as they were.

@@ -13,9 +13,9 @@ import pytest
 
 from traintrace import accounts as A
 from traintrace.facts import GC
-from traintrace.garbage import GarbageWatch
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
+from traintrace.recording.garbage import GarbageWatch
 from traintrace.session import Session
 
 
@@ -164,9 +164,9 @@ def test_a_collection_on_another_thread_is_no_pause_of_training(session: Session
 
 
 def test_a_long_stretch_without_a_step_keeps_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    from traintrace import garbage
-    from traintrace.books import LedgerRow
-    from traintrace.steps import StepCapture
+    from traintrace.recording import garbage
+    from traintrace.recording.books import LedgerRow
+    from traintrace.recording.steps import StepCapture
 
     monkeypatch.setattr(garbage, "_MAX_WAITING", 3)
     watch = GarbageWatch(1)

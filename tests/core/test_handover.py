@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traintrace import accounts as A
-from traintrace.handover import SLICE, Handover
-from traintrace.journal import Segment
-from traintrace.ledger import Ledger
-from traintrace.steps import StepCapture
+from traintrace.recording.handover import SLICE, Handover
+from traintrace.recording.journal import Segment
+from traintrace.recording.ledger import Ledger
+from traintrace.recording.steps import StepCapture
 
 
 def capture() -> StepCapture:

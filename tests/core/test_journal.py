@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from traintrace import accounts as A
 from traintrace.accounts import FORWARD, INPUT_WAIT
-from traintrace.journal import ABORT, PART_ENTRIES, Journal, Segment
-from traintrace.ledger import Ledger
-from traintrace.steps import StepCapture
+from traintrace.recording.journal import ABORT, PART_ENTRIES, Journal, Segment
+from traintrace.recording.ledger import Ledger
+from traintrace.recording.steps import StepCapture
 from traintrace.testing import FakeClock
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from traintrace.faults import TraintraceWarning
-from traintrace.identity import Identity
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
+from traintrace.runs.identity import Identity
 from traintrace.session import Session
 
 TORCHRUN = {

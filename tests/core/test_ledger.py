@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.core.journal_script import Script, capture
 from traintrace import accounts as A
-from traintrace.journal import (
+from traintrace.recording.journal import (
     ABANDON,
     ABORT,
     BASE,
@@ -21,7 +21,7 @@ from traintrace.journal import (
     UNUSED,
     Segment,
 )
-from traintrace.ledger import Ledger
+from traintrace.recording.ledger import Ledger
 
 CODES = (
     [*range(A.COUNT), *(~account for account in range(A.COUNT))]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.core.journal_script import Script
 from traintrace import accounts as A
-from traintrace.journal import ABANDON, ABORT, BASE, OPEN, REGION, SWITCH
+from traintrace.recording.journal import ABANDON, ABORT, BASE, OPEN, REGION, SWITCH
 
 
 def step(play: Script, ns: int, **where: Any) -> Any:

@@ -13,8 +13,8 @@ from tests.core.test_runfolder import make_manifest
 from tests.labs.coresessions import start
 from traintrace import RunReadError
 from traintrace.facts import Environment
-from traintrace.manifest import Manifest, NodeExit, TrainingOutcome, update
-from traintrace.runfolder import create_folder
+from traintrace.runs.folder import create_folder
+from traintrace.runs.manifest import Manifest, NodeExit, TrainingOutcome, update
 
 OUTCOME = TrainingOutcome(
     status="incomplete",

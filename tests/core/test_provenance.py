@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from traintrace.gitstate import DirtyCheck, commit_of
-from traintrace.liveness import describe_process, is_dead
+from traintrace.runs.gitstate import DirtyCheck, commit_of
+from traintrace.runs.liveness import describe_process, is_dead
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="no git here")
 
@@ -101,7 +101,7 @@ def test_a_git_that_hangs_is_left_behind(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_process_is_dead_once_it_has_ended_and_not_before() -> None:
-    code = "from traintrace.liveness import describe_process as d; print(d(), flush=True); input()"
+    code = "from traintrace.runs.liveness import describe_process as d; print(d(), flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.labs.runs import make_rank
-from traintrace.reader import RankReader
 from traintrace.readings import DeviceReading, ProcessReading, Reading, SystemReading
-from traintrace.schema import reading_columns
-from traintrace.store import RankWriter
+from traintrace.store.reader import RankReader
+from traintrace.store.schema import reading_columns
+from traintrace.store.writer import RankWriter
 
 READINGS: dict[str, Reading] = {
     "system": SystemReading(1_000, interval_ns=500, cpu_cores=1.5),

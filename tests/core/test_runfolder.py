@@ -9,9 +9,9 @@ from tests.core.test_store import make_step, make_totals
 from traintrace import RunReadError, list_manifests, open_run
 from traintrace.errors import NewerSchemaError
 from traintrace.facts import Environment
-from traintrace.manifest import Manifest
-from traintrace.runfolder import create_folder, rank_file
-from traintrace.store import RankWriter
+from traintrace.runs.folder import create_folder, rank_file
+from traintrace.runs.manifest import Manifest
+from traintrace.store.writer import RankWriter
 
 
 def make_manifest(folder: Path, **changes: object) -> Manifest:

@@ -9,11 +9,11 @@ import pytest
 from tests.labs.coresessions import open_session, run, slurm, start, step
 from traintrace import open_run
 from traintrace.faults import TraintraceWarning
-from traintrace.identity import Identity
-from traintrace.manifest import Manifest, update
 from traintrace.ports import Ports, Runtime
 from traintrace.registry import REGISTRY
-from traintrace.runfolder import create_folder, rank_files
+from traintrace.runs.folder import create_folder, rank_files
+from traintrace.runs.identity import Identity
+from traintrace.runs.manifest import Manifest, update
 from traintrace_analysis.history import list_attempts
 
 ONE_RUN = """

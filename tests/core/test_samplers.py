@@ -15,9 +15,9 @@ import pytest
 from traintrace import accounts as A
 from traintrace import facts
 from traintrace.faults import TraintraceWarning
-from traintrace.identity import Identity
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
+from traintrace.runs.identity import Identity
 from traintrace.samplers import sampler
 from traintrace.samplers.process import ProcessReader
 from traintrace.samplers.sampler import pause_s

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from traintrace import accounts as A
-from traintrace.drain import Drain
 from traintrace.faults import TraintraceWarning
-from traintrace.handover import CAPACITY
-from traintrace.journal import OPEN
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
-from traintrace.runfolder import Run
+from traintrace.recording.drain import Drain
+from traintrace.recording.handover import CAPACITY
+from traintrace.recording.journal import OPEN
+from traintrace.runs.folder import Run
 from traintrace.session import Session
 from traintrace.testing import FakeClock, SimulatedDevice
 
@@ -256,7 +256,7 @@ def test_memory_peaks_are_per_step_and_the_largest_is_kept(open_session: Any, wa
 
 
 def test_names_of_regions_are_bounded(open_session: Any) -> None:
-    from traintrace.regions import MAX_REGIONS, OTHER_REGIONS
+    from traintrace.recording.regions import MAX_REGIONS, OTHER_REGIONS
 
     session = open_session()
     session.journal.write(OPEN)

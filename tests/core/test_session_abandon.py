@@ -197,8 +197,8 @@ def test_after_the_end_nothing_can_be_abandoned(run: Run) -> None:
 
 def test_blocks_of_abandoned_steps_go_and_none_is_made_of_them(tmp_path: Path) -> None:
     from tests.core.test_store import make_step, make_totals
-    from traintrace.retention import Retention
-    from traintrace.store import RankWriter
+    from traintrace.store.retention import Retention
+    from traintrace.store.writer import RankWriter
 
     path = tmp_path / "rank-00000.sqlite"
     writer = RankWriter(path)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from traintrace import accounts, facts
 from traintrace.errors import NewerSchemaError, RunReadError
-from traintrace.reader import RankReader
-from traintrace.retention import Retention
-from traintrace.rows import BookedStep
-from traintrace.schema import SCHEMA_VERSION, STEP_COLUMNS
-from traintrace.store import RankWriter
+from traintrace.recording.rows import BookedStep
+from traintrace.store.reader import RankReader
+from traintrace.store.retention import Retention
+from traintrace.store.schema import SCHEMA_VERSION, STEP_COLUMNS
+from traintrace.store.writer import RankWriter
 
 
 def make_totals(steps: int = 1, **account_ns: int) -> facts.Totals:

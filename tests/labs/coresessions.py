@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from traintrace import accounts as A
-from traintrace.identity import Identity
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
+from traintrace.runs.identity import Identity
 from traintrace.session import Session
 
 PLUGIN = PluginIdentity("test", "0", "none", "0")
@@ -43,7 +43,7 @@ _HEAD = """
 import os, sys, time
 from pathlib import Path
 from tests.labs.coresessions import open_session, step
-from traintrace.identity import Identity
+from traintrace.runs.identity import Identity
 from traintrace.registry import REGISTRY
 folder = Path(sys.argv[1])
 """

@@ -17,10 +17,10 @@ from traintrace.publishing.location import Location
 from traintrace.publishing.publisher import Publisher
 from traintrace.publishing.segments import Mark, cut
 from traintrace.readings import ProcessReading
-from traintrace.retention import Retention
-from traintrace.rows import BookedStep
-from traintrace.schema import COUNTERS, READING_TABLES
-from traintrace.store import RankWriter
+from traintrace.recording.rows import BookedStep
+from traintrace.store.retention import Retention
+from traintrace.store.schema import COUNTERS, READING_TABLES
+from traintrace.store.writer import RankWriter
 
 TABLES: Final = (
     *("steps", "spans", "regions", "scalars", "events", *READING_TABLES, "totals", "blocks"),

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from tests.labs.ranks import ROOT, end_job, ranks_of, summary_of
 from traintrace import facts
-from traintrace.manifest import Manifest
+from traintrace.runs.manifest import Manifest
 
 SCRIPTS: Final = Path(__file__).with_name("scripts")
 PLAIN: Final = str(SCRIPTS / "plain.py")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.launch.lab import PYTHON, REPORT, RUN, SCRIPTS, Ended, launch, two_at_a_time
-from traintrace.manifest import Manifest
+from traintrace.runs.manifest import Manifest
 
 WAYS = {"plain": "plain_torch", "lightning": "lightning", "huggingface": "huggingface"}
 LONG = pytest.mark.long

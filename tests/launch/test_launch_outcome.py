@@ -12,7 +12,7 @@ import pytest
 
 from traintrace.launch import Ended, NodeOutcome, collect_outcomes, write_outcome
 from traintrace.launch.outcome import MAX_BYTES
-from traintrace.manifest import NodeExit
+from traintrace.runs.manifest import NodeExit
 
 FIRST = NodeOutcome(
     run="r", run_id="1f", node_rank=0, nodes=2, nproc_per_node=4, contract="sha256:0", exit_code=0, ended_at=5.5

@@ -22,7 +22,7 @@ from tests.launch.lab import (
     start,
     wait,
 )
-from traintrace.manifest import Manifest
+from traintrace.runs.manifest import Manifest
 
 
 def test_python_and_two_starts_from_one_shell_in_one_second_are_two_runs(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.labs.ranks import ranks_of
 from tests.launch.lab import PLAIN, PYTHON, SCRIPTS, TORCHRUN, Ended, launch, two_at_a_time
 from traintrace import open_run
-from traintrace.manifest import Manifest
+from traintrace.runs.manifest import Manifest
 
 
 def check_runs(folder: Path, jobs: int, ranks: int, steps: int) -> None:

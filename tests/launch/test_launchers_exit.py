@@ -14,7 +14,7 @@ from tests.launch.lab import (
     launch,
     two_at_a_time,
 )
-from traintrace.manifest import Manifest
+from traintrace.runs.manifest import Manifest
 
 # (how it is started, how it ends, untraced alike: how that is started)
 PLAIN_PYTHON = [(PYTHON, end, PYTHON) for end in ("raises", "exits", "killed")]

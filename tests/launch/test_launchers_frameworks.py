@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.launch.lab import PLAIN, PYTHON, RUN, RUN_2, SCRIPTS, TORCHRUN_2, check_job, launch
-from traintrace.manifest import Manifest
+from traintrace.runs.manifest import Manifest
 
 LIGHTNING = str(SCRIPTS / "lightning_training.py")
 HUGGINGFACE = str(SCRIPTS / "huggingface_training.py")

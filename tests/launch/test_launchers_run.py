@@ -15,7 +15,7 @@ from tests.launch.lab import (
     launch_by_environment,
     srun_variables,
 )
-from traintrace.manifest import Manifest
+from traintrace.runs.manifest import Manifest
 
 
 def test_one_process_and_it_is_not_told_of_a_launcher(tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ import pytest
 from tests.labs.published import STEM, WrittenRank, close, contents, publisher_of, until
 from traintrace.errors import RunReadError
 from traintrace.faults import FaultReporter
-from traintrace.identity import Identity
 from traintrace.publishing.fetch import fetch_run
 from traintrace.publishing.leftovers import publish_leftovers, spooled_ranks
 from traintrace.publishing.location import Location, location
 from traintrace.publishing.publisher import Publisher
 from traintrace.publishing.spool import clear_spool, own_folder, spool_folder
 from traintrace.publishing.waiting import silent_ranks
-from traintrace.store import RankWriter
+from traintrace.runs.identity import Identity
+from traintrace.store.writer import RankWriter
 
 
 def test_a_run_of_this_machine_is_read_where_it_is(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ from pathlib import Path
 from tests.labs.published import WrittenRank
 from traintrace.publishing.location import location
 from traintrace.publishing.spool import spool_folder
-from traintrace.liveness import describe_process
+from traintrace.runs.liveness import describe_process
 
 rank = WrittenRank(spool_folder(location(sys.argv[1])) / "ranks")
 rank.described = {"process": describe_process()}

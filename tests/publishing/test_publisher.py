@@ -12,7 +12,7 @@ from tests.labs.published import STEM, WrittenRank, close, contents, last_steps,
 from traintrace.faults import FaultReporter, TraintraceWarning
 from traintrace.publishing.fetch import fetch_run
 from traintrace.publishing.location import Location, LocationError, location
-from traintrace.runfolder import rank_files
+from traintrace.runs.folder import rank_files
 
 SOON_S = 10.0
 

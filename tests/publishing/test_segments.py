@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.labs.published import ROWS_OF_A_FLUSH, WrittenRank, contents
 from traintrace import facts
 from traintrace.publishing.assembly import assemble
-from traintrace.reader import RankReader
-from traintrace.schema import STEP_COLUMNS
+from traintrace.store.reader import RankReader
+from traintrace.store.schema import STEP_COLUMNS
 
 ACTIONS: Mapping[str, Callable[[WrittenRank], None]] = {
     "flush": WrittenRank.flush,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from traintrace.facts import Environment
-from traintrace.manifest import Manifest
+from traintrace.runs.manifest import Manifest
 from traintrace_analysis.machine import DeviceSummary, NodeSummary
 from traintrace_reporting.terminal import print_report
 

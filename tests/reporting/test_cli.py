@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from benchmarks.made_runs import write_long_run
-from traintrace.manifest import Manifest
+from traintrace.runs.manifest import Manifest
 from traintrace_reporting.cli import main
 
 Summary = dict[str, Any]

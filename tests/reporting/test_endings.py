@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.made_runs import write_long_run
-from traintrace import manifest as manifests
 from traintrace.facts import RunStatus
-from traintrace.manifest import NodeExit, TrainingOutcome
+from traintrace.runs import manifest as manifests
+from traintrace.runs.manifest import NodeExit, TrainingOutcome
 from traintrace_reporting.endings import code_of_job, outcome_notes, status_of_run
 from traintrace_reporting.finish import summarise_run
 

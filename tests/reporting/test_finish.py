@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from traintrace import NewerSchemaError, RunReadError, TraintraceWarning, open_run
-from traintrace.manifest import Manifest
+from traintrace.runs.manifest import Manifest
 from traintrace_reporting import finish
 from traintrace_reporting.finish import Summary, finish_run, read_or_make, read_summary
 from traintrace_reporting.schema import validate

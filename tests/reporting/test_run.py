@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from traintrace.manifest import Manifest
+from traintrace.runs.manifest import Manifest
 from traintrace_reporting.cli import main
 
 RUN = [sys.executable, "-m", "traintrace_reporting", "run"]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.reporting.test_run import ALONE, RUN, only_run, run_here, start
 from traintrace.launch import Ended, LaunchPlan
-from traintrace.manifest import Manifest
+from traintrace.runs.manifest import Manifest
 from traintrace_reporting import launching
 from traintrace_reporting.commands.torchrun_flags import FLAGS
 

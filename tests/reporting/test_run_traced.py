@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.reporting.test_run import ALONE, RUN, only_run
-from traintrace.manifest import Manifest
+from traintrace.runs.manifest import Manifest
 
 TRAIN = """\
 import sys

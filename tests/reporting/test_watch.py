@@ -8,9 +8,9 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from tests.reporting.test_run import ALONE, only_run
-from traintrace.manifest import Manifest
 from traintrace.ports import UsedDevice
-from traintrace.runfolder import open_run
+from traintrace.runs.folder import open_run
+from traintrace.runs.manifest import Manifest
 from traintrace.samplers.program import child_that_runs, visible_gpus
 from traintrace_reporting.cli import main
 

@@ -10,12 +10,12 @@ import numpy as np
 from tests.scenarios.record import Floats, Job, RankRecord
 from traintrace.accounts import NAMES, PHASES
 from traintrace.facts import Environment, Span, StepRow, Totals, TracerCost
-from traintrace.identity import Identity
-from traintrace.manifest import Manifest
 from traintrace.readings import Reading
-from traintrace.rows import BookedStep
-from traintrace.runfolder import create_folder
-from traintrace.runstart import StartedRun
+from traintrace.recording.rows import BookedStep
+from traintrace.runs.folder import create_folder
+from traintrace.runs.identity import Identity
+from traintrace.runs.manifest import Manifest
+from traintrace.runs.start import StartedRun
 
 _NS_PER_MS = 1e6
 _COST = TracerCost(700.0, None, 0.01, 0.2, 0.05)

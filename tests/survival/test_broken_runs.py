@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.core.test_store import make_step, make_totals
-from traintrace import NewerSchemaError, RunReadError, open_run, opening
-from traintrace.manifest import MANIFEST_NAME, Manifest
-from traintrace.store import RankWriter
+from traintrace import NewerSchemaError, RunReadError, open_run
+from traintrace.runs.manifest import MANIFEST_NAME, Manifest
+from traintrace.store import opening
+from traintrace.store.writer import RankWriter
 from traintrace_reporting.finish import read_or_make
 from traintrace_reporting.schema import validate
 

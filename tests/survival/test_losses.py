@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.labs.runs import make_rank
 from traintrace.facts import RankFacts, RunStatus
-from traintrace.losses import End, missing_s, settle
-from traintrace.rankfile import RankFile
+from traintrace.runs.losses import End, missing_s, settle
+from traintrace.store.rankfile import RankFile
 
 RUNNING = End(over=False, told=False, ended_at=None, silent=frozenset())
 OVER = replace(RUNNING, over=True)

@@ -4,10 +4,10 @@ import os
 import signal
 import sys
 
-from traintrace.identity import RUN_VARIABLE
 from traintrace.launch.plan import LaunchPlan, command_of
 from traintrace.launch.supervise import Ended, supervise
 from traintrace.launch.torchrun import needs_agent
+from traintrace.runs.identity import RUN_VARIABLE
 
 
 def launch(plan: LaunchPlan) -> Ended:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
 from traintrace.launch.supervise import Ended
-from traintrace.manifest import NodeExit, TrainingOutcome
 from traintrace.publishing.location import Location, location
+from traintrace.runs.manifest import NodeExit, TrainingOutcome
 
 SCHEMA_VERSION: Final = 1
 MAX_BYTES: Final = 64 * 1024

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from traintrace.publishing.segments import INFO_KEY, attached, copy_rows, counters_of
-from traintrace.schema import SCHEMA_VERSION, TABLES
+from traintrace.store.schema import SCHEMA_VERSION, TABLES
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Final
 from traintrace.publishing.filesystems import network_file_system
 from traintrace.publishing.location import Location, LocationError, is_url, location
 from traintrace.publishing.patience import ANSWER_S, within
-from traintrace.runclaims import ID_NAME, claim_folder, safe_name
+from traintrace.runs.claims import ID_NAME, claim_folder, safe_name
 
 _MOST_NAMES: Final = 1_000
 

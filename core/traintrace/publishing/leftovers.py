@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from traintrace.errors import RunReadError
-from traintrace.liveness import is_dead
 from traintrace.publishing.layout import rank_path, segments_path, stem_of
 from traintrace.publishing.location import Location
 from traintrace.publishing.spool import clear_spool, existing_spool, one_file
-from traintrace.rankfile import NAME
-from traintrace.reader import RankReader
+from traintrace.runs.liveness import is_dead
+from traintrace.store.rankfile import NAME
+from traintrace.store.reader import RankReader
 
 
 def spooled_ranks(place: Location) -> Mapping[str, Path]:

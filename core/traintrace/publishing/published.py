@@ -6,15 +6,15 @@ from typing import Final
 
 from traintrace.errors import RunReadError
 from traintrace.faults import FaultReporter
-from traintrace.identity import Identity
-from traintrace.manifest import MANIFEST_NAME, Manifest
 from traintrace.publishing.fetch import fetch_run, forget_fetched, send_report
 from traintrace.publishing.location import location
 from traintrace.publishing.patience import within
 from traintrace.publishing.publisher import Publisher
 from traintrace.publishing.spool import clear_spool
 from traintrace.publishing.waiting import silent_ranks
-from traintrace.store import RankWriter
+from traintrace.runs.identity import Identity
+from traintrace.runs.manifest import MANIFEST_NAME, Manifest
+from traintrace.store.writer import RankWriter
 
 # The end of a run waits so long at most for what the other ranks published.
 FETCH_S: Final = 60.0

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from traintrace.retention import KEEP_FIRST
-from traintrace.schema import (
+from traintrace.store.retention import KEEP_FIRST
+from traintrace.store.schema import (
     DEVICE_COLUMNS,
     READING_TABLES,
     SCHEMA_VERSION,

@@ -5,11 +5,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from traintrace.identity import Identity
 from traintrace.publishing.layout import RANKS, finished_ranks, stem_of
 from traintrace.publishing.location import Location
 from traintrace.publishing.patience import within
-from traintrace.runfolder import rank_file
+from traintrace.runs.folder import rank_file
+from traintrace.runs.identity import Identity
 
 _POLL_S: Final = 0.1
 _POLL_REMOTE_S: Final = 0.5

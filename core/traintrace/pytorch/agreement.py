@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from traintrace.identity import Identity
+from traintrace.runs.identity import Identity
 
 _TIMEOUT = timedelta(seconds=5)
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from traintrace.occurrences import Occurrence
+from traintrace.recording.occurrences import Occurrence
 
 # Counters of the allocator, and the kind of event that their growth is.
 _COUNTERS: Final = {"num_alloc_retries": "allocator_retry", "num_ooms": "out_of_memory"}

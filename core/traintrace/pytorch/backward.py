@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from traintrace.accounts import BACKWARD
-from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
 from traintrace.pytorch.graphs import outside_graphs
+from traintrace.recording.journal import Journal
 
 
 def trace_backward(journal: Journal) -> Iterator[Callable[[], None]]:

@@ -20,10 +20,10 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from traintrace.accounts import COMMUNICATION
-from traintrace.journal import Journal
 from traintrace.patching import replace_attribute, replace_content
 from traintrace.pytorch.graphs import graphs_exist, outside_graphs
 from traintrace.pytorch.strategy import has_other_processes
+from traintrace.recording.journal import Journal
 from traintrace.session import Session
 
 _COLLECTIVES: Final = (

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from traintrace.occurrences import Occurrence, OccurrenceQueue
 from traintrace.ports import COMPILATION
+from traintrace.recording.occurrences import Occurrence, OccurrenceQueue
 
 _MAX_DETAIL: Final = 200
 # Dynamo's own list holds 64.

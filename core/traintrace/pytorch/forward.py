@@ -15,10 +15,10 @@ import torch
 from torch import nn
 
 from traintrace.accounts import FORWARD
-from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
 from traintrace.pytorch.graphs import graphs_exist, outside_graphs
 from traintrace.pytorch.unseen import callable_modules, watch_for_unseen_calls
+from traintrace.recording.journal import Journal
 from traintrace.session import Session
 
 _INNER_NAMES: Final = ("_orig_mod", "module", "_fsdp_wrapped_module")

@@ -2,7 +2,7 @@
 
 import torch
 
-from traintrace.steps import StepCapture
+from traintrace.recording.steps import StepCapture
 
 
 class AllocatorMemory:

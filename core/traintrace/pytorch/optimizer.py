@@ -13,9 +13,9 @@ from torch.optim.optimizer import (
 )
 
 from traintrace.accounts import OPTIMIZER
-from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
 from traintrace.pytorch.graphs import outside_graphs
+from traintrace.recording.journal import Journal
 from traintrace.session import Session
 
 

@@ -15,9 +15,9 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from traintrace.journal import OWN_WORK_DONE, Journal
 from traintrace.pytorch.optimizer import parameters_of
 from traintrace.pytorch.strategy import has_other_processes, strategy_of, without_compiler
+from traintrace.recording.journal import OWN_WORK_DONE, Journal
 from traintrace.session import Session
 
 _WAITS_ALL_ALONG: Final = ("fsdp", "fsdp2", "deepspeed")

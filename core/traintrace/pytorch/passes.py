@@ -13,10 +13,10 @@ import torch
 
 from traintrace.accounts import INPUT_WAIT
 from traintrace.facts import EPOCH_FIRST, PARTIAL_GROUP, Setup
-from traintrace.journal import EXHAUSTED
 from traintrace.pytorch.loopstate import LOADER, NOTHING, LoopState, end_updated_step
 from traintrace.pytorch.setup import weigh_first_batch
 from traintrace.pytorch.sizes import SizeReader
+from traintrace.recording.journal import EXHAUSTED
 from traintrace.session import Session
 
 # One request in 256 is written by a marker, which keeps the journal bounded; a mask of the count.

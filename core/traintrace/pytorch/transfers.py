@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from traintrace.accounts import H2D
-from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
+from traintrace.recording.journal import Journal
 
 
 def trace_transfers(journal: Journal) -> Iterator[Callable[[], None]]:

@@ -11,13 +11,13 @@ import torch
 
 from traintrace.accounts import BACKWARD
 from traintrace.facts import EPOCH_FIRST
-from traintrace.journal import UNUSED
 from traintrace.pytorch.graphs import graphs_exist
 from traintrace.pytorch.loopstate import LoopState
 from traintrace.pytorch.optimizer import parameters_of
 from traintrace.pytorch.passes import Pass
+from traintrace.recording.journal import UNUSED
+from traintrace.recording.steps import StepCapture
 from traintrace.session import Session
-from traintrace.steps import StepCapture
 
 
 class UnusedBatches:

@@ -11,8 +11,8 @@ from typing import Any, Final
 from torch.utils.data import dataloader
 
 from traintrace.accounts import EPOCH_BOUNDARY
-from traintrace.journal import Journal
 from traintrace.pytorch.loopstate import LOADER, WRAPPER, LoopState
+from traintrace.recording.journal import Journal
 
 _BASE: Final[Any] = getattr(dataloader, "_BaseDataLoaderIter", ())
 

@@ -20,9 +20,9 @@ from traintrace.accounts import (
     SHUTDOWN,
     STARTUP,
 )
-from traintrace.journal import BASE, EXHAUSTED, OPEN, RETRACT
 from traintrace.pytorch.setup import weigh_first_batch
 from traintrace.pytorch.sizes import batch_sizes
+from traintrace.recording.journal import BASE, EXHAUSTED, OPEN, RETRACT
 from traintrace.session import Session
 
 Method = TypeVar("Method", bound=Callable[..., None])

@@ -14,7 +14,7 @@ from traintrace.pytorch.runtime import torch_runtime
 from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.useddevices import UsedDevices
 from traintrace.pytorch.watches import torch_watches
-from traintrace.runfolder import Run
+from traintrace.runs.folder import Run
 from traintrace.session import Session
 from traintrace_huggingface.seams import Seams
 from traintrace_huggingface.setup import describe

@@ -10,7 +10,7 @@ from threading import get_ident
 from typing import Any
 
 from traintrace.accounts import EPOCH_BOUNDARY, H2D, LOGGING
-from traintrace.journal import Journal
+from traintrace.recording.journal import Journal
 from traintrace_huggingface.boundaries import Boundaries
 
 Function = Callable[..., Any]

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from traintrace.accounts import H2D, INPUT_WAIT, TUNING
 from traintrace.facts import EPOCH_FIRST, LOOKAHEAD, PARTIAL_GROUP, WARMUP
-from traintrace.journal import EXHAUSTED, OPEN, RETRACT, SWITCH
 from traintrace.pytorch.sizes import batch_sizes
+from traintrace.recording.journal import EXHAUSTED, OPEN, RETRACT, SWITCH
 from traintrace.session import Session
 from traintrace_lightning.namespaces import is_overridden
 from traintrace_lightning.parts import TracedParts

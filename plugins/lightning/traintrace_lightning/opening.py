@@ -8,7 +8,6 @@ import torch
 
 from traintrace import facts
 from traintrace.clock import DeviceClock
-from traintrace.identity import Identity
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
 from traintrace.pytorch.agreement import agree_on_run
@@ -20,8 +19,9 @@ from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.setup import describe_loader, describe_model
 from traintrace.pytorch.useddevices import UsedDevices
 from traintrace.pytorch.watches import torch_watches
-from traintrace.runfolder import Run
-from traintrace.runstart import TOOL_VERSION
+from traintrace.runs.folder import Run
+from traintrace.runs.identity import Identity
+from traintrace.runs.start import TOOL_VERSION
 from traintrace.session import Session
 from traintrace_lightning.namespaces import framework_of, is_lightnings_own
 

@@ -20,8 +20,8 @@ from torch import nn
 
 from traintrace.pytorch.forward import trace_forward, unwrap
 from traintrace.pytorch.graphs import runs_compiled
+from traintrace.recording.steps import StepCapture
 from traintrace.session import Session
-from traintrace.steps import StepCapture
 
 # So many levels below the module's own parts; an unused teacher need not be traced to its leaves.
 _LEVELS: Final = 4

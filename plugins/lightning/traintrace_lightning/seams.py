@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from traintrace.accounts import OPTIMIZER
-from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
 from traintrace.pytorch.backward import trace_backward
 from traintrace.pytorch.collectives import trace_collectives
 from traintrace.pytorch.optimizer import trace_optimizers
 from traintrace.pytorch.ownwork import mark_own_work
+from traintrace.recording.journal import Journal
 from traintrace.session import Session
 from traintrace_lightning.fit import TracedFit
 from traintrace_lightning.parts import TracedParts

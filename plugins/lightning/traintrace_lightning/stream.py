@@ -10,8 +10,8 @@ from threading import get_ident
 from typing import Any, Final, NamedTuple
 
 from traintrace.faults import guarded
-from traintrace.journal import Journal
 from traintrace.patching import replace_attribute
+from traintrace.recording.journal import Journal
 from traintrace_lightning.fit import Mark, TracedFit
 from traintrace_lightning.namespaces import is_lightnings_own
 

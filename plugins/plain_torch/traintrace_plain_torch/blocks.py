@@ -8,9 +8,9 @@ from typing import Any
 from torch import nn
 
 from traintrace.accounts import BACKWARD
-from traintrace.journal import OPEN
 from traintrace.pytorch.loopstate import LoopState
 from traintrace.pytorch.optimizer import parameters_of
+from traintrace.recording.journal import OPEN
 from traintrace.session import Session
 
 # Give up waiting for an update after this many `step()` blocks without one in the whole run: longer

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from traintrace.faults import FaultReporter
-from traintrace.identity import RUN_VARIABLE
 from traintrace.launch.importhook import attach_on_import
 from traintrace.options import TraceOptions
 from traintrace.registry import REGISTRY
+from traintrace.runs.identity import RUN_VARIABLE
 from traintrace.session import Session
 
 

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from traintrace import accounts, log, region
-from traintrace.journal import SWITCH
 from traintrace.pytorch.loopstate import LoopState
+from traintrace.recording.journal import SWITCH
 from traintrace_plain_torch.blocks import Charged
 from traintrace_plain_torch.loopsession import LoopSession
 

@@ -19,8 +19,8 @@ import torch
 from torch import nn
 
 from traintrace import atomic, open_run
-from traintrace.cost import price_path
-from traintrace.pairing import Cost, cost_of, paired_differences
+from traintrace.recording.cost import price_path
+from traintrace.recording.pairing import Cost, cost_of, paired_differences
 from traintrace_plain_torch.loop import trace
 
 PAIRS = 16

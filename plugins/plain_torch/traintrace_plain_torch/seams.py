@@ -23,8 +23,8 @@ from traintrace.pytorch.setup import describe_model
 from traintrace.pytorch.transfers import trace_transfers
 from traintrace.pytorch.useddevices import UsedDevices
 from traintrace.pytorch.watches import torch_watches
-from traintrace.runfolder import Run
-from traintrace.runstart import TOOL_VERSION
+from traintrace.runs.folder import Run
+from traintrace.runs.start import TOOL_VERSION
 from traintrace.session import Session
 from traintrace_plain_torch.loopsession import LoopSession
 

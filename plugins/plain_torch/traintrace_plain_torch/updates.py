@@ -11,9 +11,9 @@ from typing import Any, Final
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from traintrace.journal import OPEN
 from traintrace.pytorch.graphs import outside_graphs
 from traintrace.pytorch.loopstate import LoopState
+from traintrace.recording.journal import OPEN
 from traintrace.session import Session
 
 NO_LOADER: Final = (

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any, Final
 
-from traintrace.cost import hot_transition_ns, stored_in_situ_transition_ns
 from traintrace.errors import TraintraceError
+from traintrace.recording.cost import hot_transition_ns, stored_in_situ_transition_ns
 from traintrace_reporting.doctor.machine import clocks, cpus, memory
 from traintrace_reporting.doctor.seams import ask_torch_and_plugins
 from traintrace_reporting.doctor.storage import run_folder

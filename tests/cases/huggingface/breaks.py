@@ -103,7 +103,7 @@ BREAKS = (
     ),
     Break(  # the last micro-batch overwrites the tokens of the others
         cases=("h14", "h15"),
-        file="core/traintrace/steps.py",
+        file="core/traintrace/recording/steps.py",
         old="self.tokens = (self.tokens or 0) + tokens",
         new="self.tokens = tokens",
     ),

@@ -5,13 +5,13 @@ from tests.cases.breaking import Break
 BREAKS = (
     Break(  # the end of a rank's own backward work is lost
         ("d01", "d02"),
-        "core/traintrace/ledger.py",
+        "core/traintrace/recording/ledger.py",
         "        if top.account == BACKWARD:",
         "        if top.account == INPUT_WAIT:",
     ),
     Break(  # what was not measured is zero
         ("d03",),
-        "core/traintrace/rows.py",
+        "core/traintrace/recording/rows.py",
         "        if row.calls[number] or row.inside[number] or number in _ALWAYS_MEASURED",
         "        if row.calls[number] or row.inside[number] or number not in ()",
     ),
@@ -29,13 +29,13 @@ BREAKS = (
     ),
     Break(  # ranks do not join the job's run
         ("d09",),
-        "core/traintrace/identity.py",
+        "core/traintrace/runs/identity.py",
         'RUN_VARIABLE = "TRAINTRACE_RUN"',
         'RUN_VARIABLE = "TRAINTRACE_JOB"',
     ),
     Break(  # a wait between two steps is part of the gap
         ("d12",),
-        "core/traintrace/stack.py",
+        "core/traintrace/recording/stack.py",
         "    (H2D, BATCH_PREP, FORWARD, BACKWARD, GRADIENT_SYNC, OPTIMIZER, OTHER)\n",
         "    (H2D, BATCH_PREP, FORWARD, BACKWARD, GRADIENT_SYNC, OPTIMIZER, OTHER, COMMUNICATION)\n",
     ),
@@ -59,7 +59,7 @@ BREAKS = (
     ),
     Break(  # an attempt writes over the one before
         ("d16",),
-        "core/traintrace/runfolder.py",
+        "core/traintrace/runs/folder.py",
         '    suffix = f".a{attempt}" if attempt else ""',
         '    suffix = "" if attempt else ""',
     ),

@@ -39,7 +39,7 @@ BREAKS = (
     ),
     Break(  # creating iterators is no account of its own
         ("t10",),
-        "core/traintrace/stack.py",
+        "core/traintrace/recording/stack.py",
         "        if account in _NEEDS_STEP and not self._is_open:",
         "        if account in (*_NEEDS_STEP, EPOCH_BOUNDARY) and not self._is_open:",
     ),
@@ -69,7 +69,7 @@ BREAKS = (
     ),
     Break(  # one kind of memory under the name of another
         ("t13",),
-        "core/traintrace/rows.py",
+        "core/traintrace/recording/rows.py",
         "peak_reserved_bytes=capture.peak_reserved_bytes",
         "peak_reserved_bytes=capture.peak_allocated_bytes",
     ),
@@ -111,7 +111,7 @@ BREAKS = (
     ),
     Break(  # a region of the user's is lost in the rest of the step
         ("t24",),
-        "core/traintrace/stack.py",
+        "core/traintrace/recording/stack.py",
         "self._push(Entry(code, self._admitted(USER)))",
         "self._push(Entry(code, self._admitted(OTHER)))",
     ),

@@ -24,7 +24,7 @@ from tests.labs.torch_loop import (
 )
 from traintrace import facts
 from traintrace.ports import Ports
-from traintrace.steps import StepCapture
+from traintrace.recording.steps import StepCapture
 from traintrace_plain_torch import trace
 
 

@@ -23,7 +23,7 @@ from tests.labs.torch_loop import (
     trained,
     update,
 )
-from traintrace.store import RankWriter
+from traintrace.store.writer import RankWriter
 from traintrace_plain_torch import trace
 from traintrace_reporting import run_words
 

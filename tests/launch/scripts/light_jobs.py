@@ -10,9 +10,9 @@ import time
 from typing import Any
 
 from tests.launch.lab import srun_variables
-from traintrace.identity import Identity
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
+from traintrace.runs.identity import Identity
 from traintrace.session import Session
 
 STEPS = 3

@@ -8,7 +8,7 @@ import pytest
 import traintrace_huggingface.boundaries
 from tests.labs.huggingface import Recipe, read
 from traintrace import TraintraceWarning
-from traintrace.steps import StepCapture
+from traintrace.recording.steps import StepCapture
 from traintrace_huggingface import callback as callback_module
 from traintrace_huggingface import opening
 

@@ -9,7 +9,7 @@ import pytest
 from tests.labs.huggingface import Recipe
 from traintrace import open_run
 from traintrace.accounts import BATCH_PREP, CLIP, H2D, LOGGING
-from traintrace.identity import Identity
+from traintrace.runs.identity import Identity
 from traintrace_huggingface import opening, wrappers
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.labs.lightning import Lab
 from traintrace import TraintraceWarning, open_run
-from traintrace.manifest import Manifest
 from traintrace.options import TraceOptions
+from traintrace.runs.manifest import Manifest
 from traintrace_lightning import children
 from traintrace_lightning.attach import attach
 from traintrace_plain_torch.attach import attach as attach_plain

@@ -19,7 +19,7 @@ from torch import nn
 
 import traintrace_plain_torch.loop as loop_module
 from traintrace import TraintraceWarning, UsageError, open_run
-from traintrace.drain import Drain
+from traintrace.recording.drain import Drain
 from traintrace.session import Session
 from traintrace_plain_torch import Tracer, trace
 
@@ -191,7 +191,7 @@ ENTRIES = [
     (Drain, "flush", 4),
     (Drain, "close", 4),
     ("traintrace_reporting.finish", "summarise_run", 4),
-    ("traintrace.runstart", "StartedRun.finish", 4),
+    ("traintrace.runs.start", "StartedRun.finish", 4),
 ]
 
 

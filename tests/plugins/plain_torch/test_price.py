@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from traintrace.cost import hot_transition_ns, price_path, stored_in_situ_transition_ns
+from traintrace.recording.cost import hot_transition_ns, price_path, stored_in_situ_transition_ns
 
 
 def test_doctor_measures_the_price_and_reports_use_it(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 A journal is a list of alternating moments and codes. A code enters an account, leaves one, relabels
 the innermost one, or marks a fact. What the entries mean is decided off the training thread, by
-`traintrace.ledger`. One journal belongs to the thread that opened its session.
+`traintrace.recording.ledger`. One journal belongs to the thread that opened its session.
 
     enter   account              open `account` inside whatever is open
     leave   ~account             unwind to the innermost entry of `account`
@@ -18,7 +18,7 @@ from threading import get_ident
 from typing import Final, NamedTuple, Protocol
 
 from traintrace import accounts
-from traintrace.steps import StepCapture
+from traintrace.recording.steps import StepCapture
 
 Clock = Callable[[], int]
 

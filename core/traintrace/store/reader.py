@@ -9,7 +9,6 @@ from operator import lt
 from typing import Any, Final
 
 from traintrace import facts
-from traintrace.column import MISSING, Column
 from traintrace.errors import NewerSchemaError, RunReadError
 from traintrace.readings import (
     DeviceReading,
@@ -17,9 +16,10 @@ from traintrace.readings import (
     SystemReading,
     checked_values,
 )
-from traintrace.salvage import Row, missing_ranges
-from traintrace.schema import COUNTERS, SCHEMA_VERSION, STEP_COLUMNS, reading_columns
-from traintrace.tables import Record, Tables
+from traintrace.store.column import MISSING, Column
+from traintrace.store.salvage import Row, missing_ranges
+from traintrace.store.schema import COUNTERS, SCHEMA_VERSION, STEP_COLUMNS, reading_columns
+from traintrace.store.tables import Record, Tables
 
 # Ranges of missing steps that are named one by one.
 _NAMED: Final = 4

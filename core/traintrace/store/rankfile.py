@@ -9,9 +9,9 @@ from typing import Any, Final, cast, get_args
 from traintrace import accounts, facts
 from traintrace.errors import NewerSchemaError, RunReadError
 from traintrace.facts import LoaderSetup, RankFacts, Setup, TracerCost
-from traintrace.liveness import is_dead
-from traintrace.reader import RankReader
-from traintrace.schema import COUNTERS, STEP_COLUMNS
+from traintrace.runs.liveness import is_dead
+from traintrace.store.reader import RankReader
+from traintrace.store.schema import COUNTERS, STEP_COLUMNS
 
 NAME: Final = re.compile(r"rank-(\d{5})(?:\.a(\d+))?\.sqlite")
 _UNKNOWN: Final = float("nan")

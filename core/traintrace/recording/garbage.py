@@ -13,9 +13,9 @@ from functools import partial
 from threading import get_ident
 from typing import Any, Final
 
-from traintrace.books import LedgerRow
 from traintrace.facts import GC
-from traintrace.occurrences import Occurrence
+from traintrace.recording.books import LedgerRow
+from traintrace.recording.occurrences import Occurrence
 
 # A pause from here on is an event, and flags its step: below it nobody can see it in a step's time.
 LONG_PAUSE_NS: Final = 1_000_000

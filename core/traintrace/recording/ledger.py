@@ -24,8 +24,8 @@ from traintrace.accounts import (
     STARTUP,
     STEP_ACCOUNTS,
 )
-from traintrace.books import LedgerRow, LedgerTotals
-from traintrace.journal import (
+from traintrace.recording.books import LedgerRow, LedgerTotals
+from traintrace.recording.journal import (
     ABANDON,
     ABORT,
     BASE,
@@ -38,8 +38,8 @@ from traintrace.journal import (
     UNUSED,
     Segment,
 )
-from traintrace.stack import AccountStack, Entry
-from traintrace.steps import StepCapture
+from traintrace.recording.stack import AccountStack, Entry
+from traintrace.recording.steps import StepCapture
 
 
 class Ledger(AccountStack):

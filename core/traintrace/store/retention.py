@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from traintrace import accounts, facts
-from traintrace.store import RankWriter
+from traintrace.store.writer import RankWriter
 
 KEEP_FIRST: Final = 1_000
 KEEP_LAST: Final = 200_000

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from traintrace.clock import DeviceClock
-from traintrace.journal import Clock, DeviceMark, Segment
-from traintrace.ledger import Ledger
+from traintrace.recording.journal import Clock, DeviceMark, Segment
+from traintrace.recording.ledger import Ledger
 
 # Two transitions closer than this share one event: a kernel launch takes the host about as long
 # (5 us), so nothing can have been queued between them.

@@ -4,7 +4,7 @@ from collections.abc import MutableMapping
 
 from traintrace.faults import FaultReporter
 from traintrace.ports import MemoryReader
-from traintrace.steps import StepCapture
+from traintrace.recording.steps import StepCapture
 
 
 class StepMemory:

@@ -1,7 +1,7 @@
 """Epochs as occurrences: from the first row with an epoch's number to the last."""
 
-from traintrace.books import LedgerRow
-from traintrace.occurrences import Occurrence, OccurrenceQueue
+from traintrace.recording.books import LedgerRow
+from traintrace.recording.occurrences import Occurrence, OccurrenceQueue
 
 
 class Epochs:

@@ -31,8 +31,8 @@ from traintrace.accounts import (
     TUNING,
     USER,
 )
-from traintrace.journal import REGION
-from traintrace.occurrences import Occurrence, OccurrenceQueue
+from traintrace.recording.journal import REGION
+from traintrace.recording.occurrences import Occurrence, OccurrenceQueue
 
 # Accounts that mean nothing outside a step: between steps their time stays where it is.
 _NEEDS_STEP: Final = frozenset(

@@ -4,10 +4,10 @@ from typing import Final
 
 from traintrace import facts
 from traintrace.clock import DeviceClock
-from traintrace.device import EventRecorder, PendingSteps
 from traintrace.faults import FaultReporter
-from traintrace.journal import Clock
 from traintrace.options import LevelOption
+from traintrace.recording.device import EventRecorder, PendingSteps
+from traintrace.recording.journal import Clock
 
 # Downgrade to the host clock when recording events costs more than this share of step time ...
 EVENT_COST_SHARE: Final = 0.01

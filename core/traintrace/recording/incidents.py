@@ -8,11 +8,11 @@ drain             take             give what is placed, to be written as events
 
 from collections.abc import MutableMapping, Sequence
 
-from traintrace.books import LedgerRow
 from traintrace.facts import COMPILED, COMPILED_KNOWN
-from traintrace.garbage import GarbageWatch
-from traintrace.occurrences import Occurrence
 from traintrace.ports import COMPILATION, Watch
+from traintrace.recording.books import LedgerRow
+from traintrace.recording.garbage import GarbageWatch
+from traintrace.recording.occurrences import Occurrence
 
 
 class Incidents:

@@ -4,7 +4,7 @@ from collections import Counter, deque
 from typing import Final
 
 from traintrace import facts
-from traintrace.occurrences import Occurrence
+from traintrace.recording.occurrences import Occurrence
 
 MAX_EVENTS: Final = 10_000
 # No kind takes all the room: a thousand pauses an hour must not hide how the run ended.

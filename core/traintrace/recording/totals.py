@@ -1,8 +1,8 @@
 """From the books and counts of a session to the totals that are stored."""
 
 from traintrace import accounts, facts
-from traintrace.books import LedgerTotals
-from traintrace.handover import Counts
+from traintrace.recording.books import LedgerTotals
+from traintrace.recording.handover import Counts
 
 
 def make_totals(

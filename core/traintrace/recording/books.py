@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from traintrace.steps import StepCapture
+from traintrace.recording.steps import StepCapture
 
 
 @dataclass(frozen=True, slots=True)

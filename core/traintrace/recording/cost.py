@@ -14,8 +14,8 @@ from threading import get_ident
 from typing import Final
 
 from traintrace.accounts import BACKWARD, FORWARD, INPUT_WAIT, OPTIMIZER
-from traintrace.journal import Journal, Segment
-from traintrace.steps import StepCapture
+from traintrace.recording.journal import Journal, Segment
+from traintrace.recording.steps import StepCapture
 
 # Inside a real step caches are cold, and torch's own hook machinery comes on top: there a transition
 # costs this many times its hot price. Measured: explicit marks 6, automatic tracing 10 (see

@@ -10,20 +10,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from traintrace import accounts, facts
-from traintrace.books import LedgerTotals
 from traintrace.clock import HostAnchor
-from traintrace.device import PendingSteps
-from traintrace.eventlog import MAX_EVENTS, MAX_OF_A_KIND, EventLog
 from traintrace.faults import FaultReporter
-from traintrace.handover import Handover
-from traintrace.incidents import Incidents
-from traintrace.logged import LoggedValues
-from traintrace.occurrences import MAX_WAITING
-from traintrace.retention import KEEP_LAST, Retention
-from traintrace.rows import BookedStep, book_step
+from traintrace.recording.books import LedgerTotals
+from traintrace.recording.device import PendingSteps
+from traintrace.recording.eventlog import MAX_EVENTS, MAX_OF_A_KIND, EventLog
+from traintrace.recording.handover import Handover
+from traintrace.recording.incidents import Incidents
+from traintrace.recording.logged import LoggedValues
+from traintrace.recording.occurrences import MAX_WAITING
+from traintrace.recording.rows import BookedStep, book_step
+from traintrace.recording.totals import make_totals
 from traintrace.samplers import Sampler
-from traintrace.store import RankWriter
-from traintrace.totals import make_totals
+from traintrace.store.retention import KEEP_LAST, Retention
+from traintrace.store.writer import RankWriter
 
 FLUSH_INTERVAL_S: Final = 0.5
 # Share of the interval that the drain rests at least, however slow the disk is.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from traintrace import accounts, facts
-from traintrace.books import LedgerRow
+from traintrace.recording.books import LedgerRow
 
 # An in-step account is reported as measured only where it was entered; these two always are.
 _ALWAYS_MEASURED = (accounts.BATCH_PREP, accounts.OTHER)

@@ -6,8 +6,8 @@ from typing import Any
 
 from traintrace.errors import NewerSchemaError, RunReadError
 from traintrace.facts import RunStatus
-from traintrace.liveness import is_dead
-from traintrace.reader import RankReader
+from traintrace.runs.liveness import is_dead
+from traintrace.store.reader import RankReader
 
 
 def is_in_memory(location: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from traintrace import accounts, facts
-from traintrace.schema import COUNTERS
+from traintrace.store.schema import COUNTERS
 
 Row = tuple[Any, ...]
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from traintrace.errors import RunReadError
-from traintrace.opening import open_for_reading
-from traintrace.salvage import Row, is_held, readable_rows
+from traintrace.store.opening import open_for_reading
+from traintrace.store.salvage import Row, is_held, readable_rows
 
 Record = TypeVar("Record")
 

@@ -12,14 +12,14 @@ from collections import deque
 from typing import Final
 
 from traintrace import facts
-from traintrace.books import LedgerRow, LedgerTotals
-from traintrace.device import PendingSteps
-from traintrace.epochs import Epochs
-from traintrace.journal import Segment
-from traintrace.ledger import Ledger
-from traintrace.occurrences import Occurrence
-from traintrace.rows import spans_of
-from traintrace.steps import StepCapture
+from traintrace.recording.books import LedgerRow, LedgerTotals
+from traintrace.recording.device import PendingSteps
+from traintrace.recording.epochs import Epochs
+from traintrace.recording.journal import Segment
+from traintrace.recording.ledger import Ledger
+from traintrace.recording.occurrences import Occurrence
+from traintrace.recording.rows import spans_of
+from traintrace.recording.steps import StepCapture
 
 CAPACITY: Final = 2048
 # Segments booked under one hold of the lock; a slice of 256 takes about a millisecond.

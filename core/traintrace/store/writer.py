@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from traintrace import accounts, facts
 from traintrace.readings import Reading
-from traintrace.rows import BookedStep
-from traintrace.rowvalues import (
+from traintrace.recording.rows import BookedStep
+from traintrace.store.rowvalues import (
     counters,
     event_values,
     meta_values,
@@ -21,8 +21,8 @@ from traintrace.rowvalues import (
     step_values,
     totals_values,
 )
-from traintrace.salvage import is_held
-from traintrace.schema import (
+from traintrace.store.salvage import is_held
+from traintrace.store.schema import (
     SCHEMA_VERSION,
     STEP_COLUMNS,
     TABLES,

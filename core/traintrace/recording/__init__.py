@@ -1,0 +1,1 @@
+"""From a mark of the training thread to a booked row: journal, ledger, drain, and what lies beside the rows."""
