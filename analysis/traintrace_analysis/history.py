@@ -24,20 +24,37 @@ def list_attempts(facts: RunFacts) -> tuple[Attempt, ...]:
     end_before: int | None = None
     for number in sorted({rank.attempt for rank in facts.ranks}):
         ranks = [rank for rank in facts.ranks if rank.attempt == number]
-        start = min(rank.totals.start_ns for rank in ranks)
-        end = max(rank.totals.start_ns + rank.totals.wall_ns for rank in ranks)
+        # A rank that died before its span began, or whose sums are damaged, has no moments.
+        placed = [rank for rank in ranks if rank.totals.start_ns]
+        start = min((rank.totals.start_ns for rank in placed), default=None)
+        end = max(map(_alive_until, placed), default=None)
         states = {rank.status for rank in ranks}
         attempts.append(
             Attempt(
                 n=number,
                 status=next(state for state in _STATUS_ORDER if state in states),
-                wall_s=(end - start) / _NS_PER_S,
-                downtime_before_s=None if end_before is None else (start - end_before) / _NS_PER_S,
+                wall_s=0.0 if start is None or end is None else (end - start) / _NS_PER_S,
+                downtime_before_s=_downtime(end_before, start),
                 steps=max(rank.totals.steps for rank in ranks),
             )
         )
         end_before = end
     return tuple(attempts)
+
+
+def _alive_until(rank: RankFacts) -> int:
+    """Give when a rank's attempt ended: a rank that was killed had begun a step that no row tells of."""
+    ended = rank.totals.start_ns + rank.totals.wall_ns
+    if rank.status not in ("lost", "running") or rank.seen_ns is None:
+        return ended
+    return max(ended, rank.seen_ns)
+
+
+def _downtime(end_before: int | None, start: int | None) -> float | None:
+    """Give the seconds between two attempts; None where clocks of two machines contradict each other."""
+    if end_before is None or start is None or start < end_before:
+        return None
+    return (start - end_before) / _NS_PER_S
 
 
 def count_work(ranks: Sequence[RankFacts]) -> Counts:
@@ -48,7 +65,7 @@ def count_work(ranks: Sequence[RankFacts]) -> Counts:
         steps_aborted=_most(one.steps_aborted for one in totals),
         steps_unpublished=_unpublished(ranks),
         updates_skipped=_most(one.updates_skipped for one in totals),
-        micro_batches=_most(one.micro_batches for one in totals),
+        micro_batches=_most(one.micro_batches or None for one in totals),
         samples=_sum(one.samples for one in totals),
         tokens=_sum(one.tokens for one in totals),
         padded_tokens=_sum(one.padded_tokens for one in totals),

@@ -166,7 +166,13 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One start of the job. downtime_before_s: seconds since the attempt before ended, else None."""
+    """One start of the job.
+
+    Attributes:
+        wall_s: Seconds from its first rank's start until its last rank was alive last; 0.0 if none got so far.
+        downtime_before_s: Seconds since the attempt before ended; None for the first one, and where that is
+            not known.
+    """
 
     n: int
     status: RunStatus

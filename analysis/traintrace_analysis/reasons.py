@@ -6,6 +6,9 @@ from traintrace.accounts import GROUPS, STEP_ACCOUNT_NAMES
 from traintrace.facts import RankFacts
 from traintrace_analysis.step_window import Floats
 
+DID_NOT_OCCUR = "it did not occur"
+"""The reason that is a measurement: such an account took nothing."""
+
 _DEFAULT = {
     "h2d": "not_observed: no transfers were seen",
     "gradient_sync": "its start was not marked; the backward account may include waiting",
@@ -61,4 +64,4 @@ def _account_reason(ranks: Sequence[RankFacts], name: str) -> str:
         return declared
     if name != "input_wait" and all(rank.level == "step" for rank in ranks):
         return "the level 'step' records the input wait and the step only"
-    return _DEFAULT.get(name, "it did not occur")
+    return _DEFAULT.get(name, DID_NOT_OCCUR)

@@ -63,8 +63,12 @@ def build_window(facts: RunFacts, window_steps: int) -> StepWindow:
     _derive(host, device, clock, reasons)
     return StepWindow(
         attempt=attempt,
+        # An earlier attempt may have had more ranks: an elastic job goes on with those that are left.
         expected_ranks=tuple(
-            sorted({*range(facts.world_size), *(rank.rank for rank in facts.ranks)})
+            sorted(
+                {*range(facts.world_size)}
+                | {rank.rank for rank in facts.ranks if rank.attempt == attempt}
+            )
         ),
         ranks=tuple(rank.rank for rank in ranks),
         facts=ranks,

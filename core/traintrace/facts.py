@@ -265,6 +265,8 @@ class RankFacts:
         device_clock: Name of the device clock in use, None on the host clock alone.
         system, process, devices: Readings in time order; empty where none were taken. `system` is
             there on one rank of each node only.
+        seen_ns: The last moment at which the rank is known to have been alive [ns, Unix time of its own
+            clock]; None if its file does not say.
     """
 
     rank: int
@@ -287,11 +289,18 @@ class RankFacts:
     system: Sequence[SystemReading] = ()
     process: Sequence[ProcessReading] = ()
     devices: Sequence[DeviceReading] = ()
+    seen_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Versions and provenance; never a host name, a path or an argument."""
+    """Versions and provenance; never a host name, a path or an argument.
+
+    Attributes:
+        cpu: What the processor calls itself; None if the system does not say.
+        flags: Variables of the environment that change speed or results, from a closed list; a value
+            that may be a path reads "set".
+    """
 
     python: str
     torch: str | None = None
@@ -301,6 +310,8 @@ class Environment:
     git_commit: str | None = None
     git_dirty: bool | None = None
     seeds: Mapping[str, int] = field(default_factory=dict)
+    cpu: str | None = None
+    flags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class TraceOptions:
             first and every 5 s later.
         retention_steps: The latest steps whose rows are kept one by one; older ones are folded into
             blocks. None keeps 200,000.
+        keep_steps: First and last of the steps whose rows are kept one by one besides, however long the
+            run; None keeps no others.
         publish_interval_s: Seconds between two transfers of new rows, where a run is published (its
             `run_dir` is a URL or on a network file system): what was sent so long ago at most survives
             the loss of a machine.
@@ -53,6 +55,7 @@ class TraceOptions:
     print_report: bool = True
     interval_s: float | None = None
     retention_steps: int | None = None
+    keep_steps: tuple[int, int] | None = None
     publish_interval_s: float = 60.0
     wait_for_ranks_s: float = 10.0
 
@@ -67,6 +70,7 @@ class TraceOptions:
         _check_count("max_steps", self.max_steps, least=1)
         _check_count("warmup_steps", self.warmup_steps, least=0)
         _check_count("retention_steps", self.retention_steps, least=1)
+        _check_range("keep_steps", self.keep_steps)
         if self.interval_s is not None:
             _check_seconds("interval_s", self.interval_s, least=SHORTEST_INTERVAL_S)
         _check_seconds("publish_interval_s", self.publish_interval_s, least=SHORTEST_INTERVAL_S)
@@ -97,6 +101,8 @@ class TraceOptions:
             value = content.get(field.name, field.default)
             if isinstance(field.default, bool) and not isinstance(value, bool):
                 raise UsageError(f"{field.name}={value!r}: use true or false")
+        if isinstance(content.get("keep_steps"), list):  # JSON has no tuples
+            content["keep_steps"] = tuple(content["keep_steps"])
         return cls(**content)
 
 
@@ -110,6 +116,16 @@ def _check_count(name: str, value: Any, *, least: int) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise UsageError(f"{name}={value!r}: use a number of at least {least}, or None")
+
+
+def _check_range(name: str, value: Any) -> None:
+    if value is None:
+        return
+    whole = (
+        isinstance(value, tuple) and len(value) == 2 and all(type(step) is int for step in value)
+    )
+    if not whole or not 1 <= value[0] <= value[1]:
+        raise UsageError(f"{name}={value!r}: use the first and the last step, from 1, or None")
 
 
 def _check_seconds(name: str, value: Any, *, least: float) -> None:

@@ -76,8 +76,9 @@ class Registry:
 
     def remove(self, session: ActiveSession) -> None:
         """Forget `session`, whichever thread asks."""
-        for thread in [key for key, value in self._sessions.items() if value is session]:
-            del self._sessions[thread]
+        for thread, other in list(self._sessions.items()):  # in one go: other threads add theirs
+            if other is session:
+                self._sessions.pop(thread, None)
 
     def disown_all(self) -> None:
         """In a forked child: the thread identities are the parent's, so nothing may record here."""

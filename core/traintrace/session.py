@@ -10,7 +10,7 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,9 +21,10 @@ from traintrace.clock import HostAnchor
 from traintrace.faults import FaultReporter
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
+from traintrace.publishing.location import location
 from traintrace.recording.cost import hot_transition_ns, stored_in_situ_transition_ns
 from traintrace.recording.drain import Drain
-from traintrace.recording.ending import EndStatus, error_of_script, random_state_kept, status_of
+from traintrace.recording.ending import EndStatus, error_of_script, status_of
 from traintrace.recording.garbage import GarbageWatch
 from traintrace.recording.handover import Handover
 from traintrace.recording.incidents import Incidents
@@ -34,11 +35,11 @@ from traintrace.recording.stepmemory import StepMemory
 from traintrace.recording.steps import StepCapture
 from traintrace.recording.timing import Timing
 from traintrace.registry import REGISTRY
+from traintrace.runs.conclusion import Conclusion
 from traintrace.runs.environment import describe_environment
-from traintrace.runs.folder import Run, rank_file
+from traintrace.runs.folder import Run
 from traintrace.runs.identity import Identity
 from traintrace.runs.liveness import describe_process
-from traintrace.runs.manifest import TelemetryStatus
 from traintrace.runs.start import start_run
 from traintrace.samplers import Sampler, Watched
 
@@ -83,7 +84,6 @@ class Session:
         self._finish_began: int | None = None
         self._ports = ports
         self._now = now
-        self._on_finish = on_finish
         self._status: facts.RunStatus = "running"
         reader = ports.memory if options.step_memory else None
         self._memory = None if reader is None else StepMemory(reader, self.faults, self.unmeasured)
@@ -103,6 +103,9 @@ class Session:
             ports.agree_on_run,
             self.faults,
             self._number,
+        )
+        self._conclusion = Conclusion(
+            self._run, self._writer, self._identity, options, self.faults, on_finish
         )
         self._described_process = describe_process()
         self._regions = RegionNames()
@@ -128,6 +131,7 @@ class Session:
             self._make_sampler(),
             self._incidents,
             options.retention_steps,
+            options.keep_steps,
         )
         self.setup_s = 0.0
 
@@ -296,36 +300,8 @@ class Session:
         with self.faults.guard("the last rows of the run"), self._run.not_publishing():
             self._drain.close()
         self._drain.stop()
-        self._finish_run(status)
+        self._conclusion.conclude(status, self._drain.dropped_rows, REGISTRY.launched)
         self._writer.release()
-
-    def _finish_run(self, status: EndStatus) -> None:
-        """Write and publish how the run ended, and let rank 0 make the report once all ranks ended.
-
-        Where a launcher of ours started the ranks it does the rest: it sees when they have ended.
-        """
-        reports = self._identity.rank == 0 and not REGISTRY.launched
-        with self.faults.guard("the run's status in its manifest"):
-            alone = reports and self._identity.world_size == 1
-            self._run.finish(status, self._identity, self._telemetry([]) if alone else "unknown")
-        with self.faults.guard("what this rank has not published yet"):
-            self._run.close_publisher()
-        if not reports:
-            return
-        if self._identity.world_size > 1:
-            late = self._wait_for_ranks()
-            with self.faults.guard("how much of the record is there, in the manifest"):
-                self._run.finish(status, self._identity, self._telemetry(late))
-        if self._on_finish is not None:
-            lost = "the report; `traintrace report` can make it from the run folder"
-            with self.faults.guard(lost), random_state_kept():
-                self._on_finish(self.as_run(), self.options.print_report)
-                self._run.publish_summary()
-
-    def _telemetry(self, late: Sequence[int]) -> TelemetryStatus:
-        """Say how much of the run's record is there, as far as rank 0 knows."""
-        lost = late or self._writer.fault is not None or self._drain.dropped_rows
-        return "partial" if lost else "complete"
 
     @contextmanager
     def setting_up(self) -> Iterator[None]:
@@ -359,18 +335,6 @@ class Session:
         """Say whether this is a forked child's copy: the run is the parent's, and so are its files."""
         return os.getpid() != self._process
 
-    def _wait_for_ranks(self) -> Sequence[int]:
-        late: Sequence[int] = range(1, self._identity.world_size)
-        with self.faults.guard("waiting for the other ranks"):
-            late = self._run.wait_for_ranks(self._identity, self.options.wait_for_ranks_s)
-            if late:
-                ranks = ", ".join(map(str, late))
-                self.faults.warn(
-                    f"the report was made before rank {ranks} had finished; "
-                    "`traintrace report` makes it again from the run folder"
-                )
-        return late
-
     def _finish_with(self, error: BaseException | None) -> None:
         self.finish(status_of(error), error)
 
@@ -381,17 +345,22 @@ class Session:
 
     @property
     def folder(self) -> Path:
-        """Give the folder of the run."""
+        """Give the folder in which this process records, on a disk of its machine."""
         return self._run.folder
+
+    @property
+    def place(self) -> str:
+        """Give where the run is for everybody: the path of its folder, or its URL."""
+        return self._run.place or str(self._run.folder)
+
+    @property
+    def run_folder(self) -> Path | None:
+        """Give the folder of the run, wherever it is published; None if that is a URL of no file system here."""
+        return location(self.place).local
 
     def as_run(self) -> Run:
         """Give the run for reading, as of the last flush."""
-        run = self._run.read()
-        if run.place is not None:  # the writer's file has been sent, and is gone
-            return run
-        own = str(rank_file(self._run.folder, self._identity.rank, self._identity.attempt))
-        locations = [place for place in run.locations if place != own]
-        return replace(run, locations=sorted([*locations, self._writer.location]))
+        return self._conclusion.read()
 
     @property
     def finish_s(self) -> float | None:

@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from traintrace.errors import TraintraceError
+from traintrace_reporting.commands.compare import compare
+from traintrace_reporting.commands.diff import diff
 from traintrace_reporting.commands.doctor import doctor
 from traintrace_reporting.commands.list_runs import list_runs
 from traintrace_reporting.commands.printing import EXIT_CODES
@@ -71,5 +73,5 @@ def main() -> None:
     """
 
 
-for _command in (run, watch, report, list_runs, doctor):
+for _command in (run, watch, report, list_runs, compare, diff, doctor):
     main.add_command(_command)

@@ -1,10 +1,16 @@
 """How a launched job ended, from what its ranks said and what its launchers saw."""
 
 import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from traintrace.facts import RunStatus
 from traintrace.runs.manifest import TrainingOutcome
+
+# What our own command ends with where the program could not be started.
+NOT_STARTED: Final = 1
 
 # Sent by people and schedulers to end a job; what is left to them is told apart from a crash.
 _INTERRUPTS: Final = frozenset(
@@ -61,3 +67,15 @@ def outcome_notes(training: TrainingOutcome | None) -> list[str]:
     if "node_outcome_collection_failed" in training.reasons:
         notes.append("How training ended on the other nodes could not be collected.")
     return notes
+
+
+@contextmanager
+def quiet_interrupt() -> Iterator[None]:
+    """End what is inside at Ctrl-C with one sentence: it makes a report, and training is over."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(
+            "traintrace: interrupted while making the report; `traintrace report` can make it",
+            file=sys.stderr,
+        )

@@ -15,10 +15,11 @@ from traintrace import Run, atomic, open_run
 from traintrace.errors import NewerSchemaError, RunReadError
 from traintrace.faults import FaultReporter
 from traintrace_reporting.endings import outcome_notes
+from traintrace_reporting.strict_json import parse
 
 JSON_NAME: Final = "final_summary.json"
 TEXT_NAME: Final = "final_summary.txt"
-READS_UP_TO: Final = (0, 2)
+READS_UP_TO: Final = (0, 3)
 WINDOW_STEPS: Final = 10_000
 _VERSION: Final = re.compile(r"\d{1,9}\.\d{1,9}")
 
@@ -76,6 +77,10 @@ def summarise_run(run: Run | Path, *, window_steps: int = WINDOW_STEPS) -> Summa
     analysis = analyse(facts, window_steps=window_steps)
     summary = Summary(summarise(facts, analysis, generated_at=now))
     summary["warnings"] += outcome_notes(opened.manifest.training)
+    if opened.manifest.guard is not None:
+        from traintrace_reporting.guard_section import add_guard
+
+        add_guard(summary, opened)
     return summary
 
 
@@ -148,7 +153,7 @@ def read_summary(path: Path) -> Summary:
         NewerSchemaError: It was written by a newer traintrace.
     """
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = parse(path.read_text("utf-8"))
     except FileNotFoundError:
         raise RunReadError(f"{path}: no such file or folder") from None
     except (OSError, ValueError, RecursionError) as error:

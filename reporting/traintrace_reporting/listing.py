@@ -30,7 +30,7 @@ def list_runs(root: Path) -> tuple[list[dict[str, Any]], list[RunReadError]]:
     seen = {manifest.folder for manifest in manifests}
     unread = sorted(p.parent for p in root.glob(f"*/{MANIFEST_NAME}") if p.parent not in seen)
     unknown = dict.fromkeys(
-        ("id", "framework", "started_at", "steps", "verdict", "step_time_median_ms")
+        ("id", "framework", "started_at", "steps", "verdict", "step_time_median_ms", "fingerprint")
     )
     runs += [
         {"name": folder.name, "folder": folder.name, "status": "unreadable", **unknown}
@@ -51,7 +51,32 @@ def _record(run: Run) -> dict[str, Any]:
         "steps": dig(summary, "counts", "steps"),
         "verdict": None if is_watched(summary or {}) else dig(summary, "verdict", "kind"),
         "step_time_median_ms": finite(dig(summary, "step_time", "metrics", "step_time", "median")),
+        "fingerprint": dig(summary, "environment", "fingerprint"),
     }
+
+
+def trends(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """Give a sentence on each set of four and more completed runs of equal versions, machine and configuration.
+
+    Args:
+        runs: Records as `list_runs` gives them, oldest first.
+    """
+    alike: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        median = finite(run["step_time_median_ms"])
+        if run["status"] == "completed" and run["fingerprint"] and median and median > 0.0:
+            alike.setdefault(run["fingerprint"], []).append(run)
+    told = []
+    for some in alike.values():
+        # Only here, since most folders hold no such set.
+        from traintrace_analysis.comparison.trend import FEWEST_RUNS, run_trend
+
+        if len(some) >= FEWEST_RUNS:
+            trend = run_trend([float(run["step_time_median_ms"]) for run in some])
+            told.append(
+                f"{clean(some[-1]['folder'], 40)} and {len(some) - 1} like it: {trend.told}"
+            )
+    return told
 
 
 def render(runs: Sequence[dict[str, Any]]) -> Table:

@@ -13,6 +13,7 @@ from traintrace_reporting.format import (
     dig,
     finite,
     joined,
+    milliseconds,
     moment,
     number,
     percent,
@@ -139,6 +140,25 @@ def setup(summary: Mapping[str, Any]) -> str:
             clean(dig(found, "precision"), 20) or "precision unknown",
             "compiled" if dig(found, "compiled") is True else "",
             clean(dig(found, "strategy"), 20) if (devices or 1) > 1 else "",
+        )
+    )
+
+
+def guard(summary: Mapping[str, Any]) -> str:
+    """Give what the guard measured, or why not all of it; an empty string without one."""
+    declared, measured = dig(summary, "guard", "declaration"), dig(summary, "guard", "measurement")
+    if declared is None:
+        return ""
+    first = finite(dig(declared, "measurement", "start_step")) or 0.0
+    steps = finite(dig(declared, "measurement", "completed_steps")) or 0.0
+    mean = finite(dig(measured, "step_time", "metrics", "step_time", "mean"))
+    reason = clean(dig(measured, "reason"), 120)
+    return joined(
+        (
+            clean(dig(declared, "workload", "name"), 60),
+            f"steps {first:,.0f} to {first + steps - 1:,.0f}",
+            "" if mean is None else f"{milliseconds(mean, mean)} ms a step",
+            f"not complete: {reason}" if reason else "",
         )
     )
 

@@ -8,7 +8,6 @@
 """
 
 import hashlib
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,6 +24,8 @@ from traintrace.runs.claims import claim_folder, new_run_id, safe_name
 from traintrace.runs.environment import describe_environment
 from traintrace.runs.manifest import MANIFEST_NAME, Manifest
 from traintrace.runs.start import TOOL_VERSION
+from traintrace_reporting.guard_contract import contract_of
+from traintrace_reporting.guard_launch import captured
 from traintrace_reporting.launchers import Launchers
 from traintrace_reporting.settings import Settings
 
@@ -84,6 +85,7 @@ def make_run(
     if number == 0 and not _announce(place, _new_manifest(place.name, run_id, settings, launchers)):
         if job is None:
             raise _taken(str(name), settings)
+        _refuse_other_contract(place, settings)
         update_manifest(place, status="running", exit_code=None, ended_at=None, training=None)
     elif number and job is None and _has_ended(place):
         raise _taken(str(name), settings)
@@ -115,7 +117,18 @@ def _digest(text: str) -> str:
 
 def declared(guard: Mapping[str, Any] | None) -> str | None:
     """Give the digest of a guard's declaration, the same on all nodes that declare the same; None without one."""
-    return None if guard is None else _digest(json.dumps(guard, sort_keys=True))
+    return None if guard is None else contract_of(guard).digest
+
+
+def _refuse_other_contract(place: Location, settings: Settings) -> None:
+    """Refuse a job that was queued again and declares something else than the run it goes on with."""
+    guard = read_manifest(place).guard
+    before = guard.get("digest") if isinstance(guard, Mapping) else None
+    if before != declared(settings.guard):
+        raise UsageError(
+            f"{place.name}: this run was started with {'another' if before else 'no'} guard: what it declares "
+            "cannot change; take back the change of the settings, or give --run-name"
+        )
 
 
 def _has_ended(place: Location) -> bool:
@@ -155,7 +168,7 @@ def _new_manifest(name: str, run_id: str, settings: Settings, launchers: Launche
         environment=describe_environment(("torch",)),
         folder=Path(),
         launcher=launchers.started_by,
-        guard=None if settings.guard is None else dict(settings.guard),
+        guard=captured(settings, launchers),
     )
 
 

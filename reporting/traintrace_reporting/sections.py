@@ -6,8 +6,10 @@ from typing import Any, TypeAlias
 
 from traintrace_analysis import Analysis
 from traintrace_analysis.machine import Memory, ProcessSummary, SystemSummary, Worst
+from traintrace_analysis.measured_range import MeasuredRange
 from traintrace_analysis.model import Metric, MetricStatistics, WallLedger
 from traintrace_analysis.rank_comparison import RankComparison
+from traintrace_analysis.step_window import StepWindow
 
 Json: TypeAlias = dict[str, Any]
 
@@ -29,7 +31,10 @@ def wall(ledger: WallLedger | None) -> Json | None:
 
 def step_time(analysis: Analysis) -> Json:
     """Give the window and the metrics of its steps."""
-    window = analysis.window
+    return _step_time(analysis.window, analysis.warmup_ms, analysis.metrics)
+
+
+def _step_time(window: StepWindow, warmup_ms: float | None, metrics: Mapping[str, Metric]) -> Json:
     steps = window.steps
     return {
         "unit": "ms",
@@ -39,9 +44,26 @@ def step_time(analysis: Analysis) -> Json:
             "end_step": int(steps[-1]) if len(steps) else None,
             "steps": len(steps),
             "warmup_steps": window.warmup_steps,
-            "warmup_ms": analysis.warmup_ms,
+            "warmup_ms": warmup_ms,
         },
-        "metrics": {name: _metric(metric) for name, metric in analysis.metrics.items()},
+        "metrics": {name: _metric(metric) for name, metric in metrics.items()},
+    }
+
+
+def measured_range(measured: MeasuredRange) -> Json:
+    """Give the steps that a guard measures, as the sections `step_time` and `statistics` give the window."""
+    return {
+        "reason": measured.missing,
+        "step_time": _step_time(measured.window, 0.0, measured.metrics),
+        "statistics": all_statistics(measured.statistics),
+    }
+
+
+def all_statistics(described: Mapping[str, MetricStatistics]) -> Json:
+    """Give what a comparison needs to know of every measured metric."""
+    return {
+        "unit": "ms",
+        "metrics": {name: statistics(one) for name, one in described.items()},
     }
 
 

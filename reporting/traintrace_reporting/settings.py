@@ -13,6 +13,7 @@ from typing import Any, Final
 from traintrace.errors import TraintraceError
 from traintrace.options import LevelOption, TraceOptions
 from traintrace.publishing.location import is_url
+from traintrace_reporting.guard_contract import contract_of, shown
 from traintrace_reporting.settings_keys import KEYS
 
 FILE_NAME: Final = "traintrace.yaml"
@@ -41,6 +42,8 @@ class Settings:
     warmup_steps: int | None = None
     step_memory: bool = True
     print_report: bool = True
+    publish_interval: float | None = None
+    wait_for_ranks: float | None = None
     enabled: bool = True
     source: Path | None = None
 
@@ -53,6 +56,10 @@ class Settings:
         Raises:
             UsageError: A value is out of its range; the message names the option.
         """
+        seconds = {
+            "publish_interval_s": self.publish_interval,
+            "wait_for_ranks_s": self.wait_for_ranks,
+        }
         return TraceOptions(
             run_dir=self.run_dir,
             name=name,
@@ -64,7 +71,15 @@ class Settings:
             print_report=self.print_report,
             interval_s=self.interval,
             retention_steps=self.history_retention,
+            keep_steps=self._measured_steps(),
+            **{name: value for name, value in seconds.items() if value is not None},
         )
+
+    def _measured_steps(self) -> tuple[int, int] | None:
+        if self.guard is None:
+            return None
+        contract = contract_of(self.guard)
+        return contract.start_step, contract.end_step
 
 
 def find_settings_file(start: Path) -> Path | None:
@@ -91,7 +106,7 @@ def read_settings(path: Path) -> Settings:
     Raises:
         SettingsError: It cannot be read, or says something that cannot be meant.
     """
-    from traintrace_reporting.settings_file import read_entries
+    from traintrace_reporting.settings_file import line_within, read_entries
 
     known = {key.name: key for key in KEYS}
     values: dict[str, Any] = {}
@@ -103,16 +118,20 @@ def read_settings(path: Path) -> Settings:
             )
         told = key.check(value)
         if told:
-            raise SettingsError(f"{path}, line {line}: {name}: {_short(value)}: {told}")
+            place = key.place(value)
+            for part in place:
+                value = value[part]
+            where = line_within(path, (name, *place)) or line
+            called = ".".join((name, *map(_plain, place)))
+            raise SettingsError(f"{path}, line {where}: {called}: {shown(value)}: {told}")
         values[name] = value
     if "run_dir" in values and not is_url(values["run_dir"]):
         values["run_dir"] = str(path.parent / values["run_dir"])
     return replace(Settings(), **values, source=path)
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _plain(key: str) -> str:
+    return key if key.isprintable() and len(key) <= 40 else ascii(key)[:40]
 
 
 def with_flags(settings: Settings, **flags: Any) -> Settings:

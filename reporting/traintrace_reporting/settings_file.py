@@ -1,6 +1,6 @@
 """Read `traintrace.yaml` into keys, values and lines; PyYAML's safe types, and nothing that is ambiguous."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,6 +76,29 @@ def read_entries(path: Path) -> Iterator[tuple[str, Any, int]]:
     finally:
         if loader is not None:
             loader.dispose()
+
+
+def line_within(path: Path, keys: Sequence[str]) -> int | None:
+    """Give the line in which the last of `keys`, each inside the one before, stands in a settings file.
+
+    None if it is not there, or not any more.
+    """
+    line = None
+    try:
+        loader = _Loader(path.read_bytes())
+        try:
+            node = loader.get_single_node()
+            for key in keys:
+                pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+                found = next((pair for pair in pairs if pair[0].value == key), None)
+                if found is None:
+                    return line
+                node, line = found[1], _line(found[0].start_mark)
+        finally:
+            loader.dispose()
+    except (OSError, yaml.YAMLError, ValueError):
+        return line
+    return line
 
 
 def _line(mark: Any) -> int:

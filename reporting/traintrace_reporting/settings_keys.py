@@ -1,12 +1,17 @@
 """The keys of `traintrace.yaml`: what each means, and which values it takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, cast, get_args
 
 from traintrace.errors import UsageError
 from traintrace.options import LevelOption, TraceOptions
+from traintrace_reporting.guard_contract import first_problem
 
 MODES: Final = ("summary", "watch")
+
+
+def _nowhere(_: object) -> Sequence[str]:
+    return ()
 
 
 class Key(NamedTuple):
@@ -15,6 +20,7 @@ class Key(NamedTuple):
     Attributes:
         check: Says what is wrong with a value, or gives an empty string.
         flag: What sets it on the command line of `traintrace run`; empty if nothing does.
+        place: Gives the keys that lead to what is wrong inside a value; none if it is the value itself.
     """
 
     name: str
@@ -23,6 +29,7 @@ class Key(NamedTuple):
     meaning: str
     check: Callable[[object], str]
     flag: str = ""
+    place: Callable[[object], Sequence[str]] = _nowhere
 
 
 def _one_of(*words: str) -> Callable[[object], str]:
@@ -58,6 +65,19 @@ def _interval(value: object) -> str:
     return "use a number of seconds such as 0.5 (PyYAML reads 1e-1 as a text), or null"
 
 
+def _seconds(option: str) -> Callable[[object], str]:
+    """Check seconds, in the range that the option of this name has; null is the default."""
+
+    def check(value: object) -> str:
+        if value is None:
+            return ""
+        if _is_number(value, int, float):
+            return _out_of_range(option, value)
+        return "use a number of seconds, or null"
+
+    return check
+
+
 def _out_of_range(option: str, value: object) -> str:
     """Say what the tracer itself says of a value: a range has one home."""
     try:
@@ -68,29 +88,13 @@ def _out_of_range(option: str, value: object) -> str:
 
 
 def _guard(value: object) -> str:
-    # The declaration is checked in full where a guard is evaluated; here it only has to be one that a
-    # manifest can hold.
-    if value is None:
-        return ""
-    if not isinstance(value, dict):
-        return "use a mapping"
-    return _not_portable(value)
+    problem = None if value is None else first_problem(value)
+    return "" if problem is None else problem.told
 
 
-def _not_portable(value: object) -> str:
-    """Say what in a declaration JSON cannot hold as it is."""
-    if isinstance(value, dict):
-        odd = next((key for key in value if not isinstance(key, str)), None)
-        if odd is not None:
-            return f"the key {odd!r} in it is no text: quote it"
-        return next((told for item in value.values() if (told := _not_portable(item))), "")
-    if isinstance(value, list):
-        return next((told for item in value if (told := _not_portable(item))), "")
-    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
-        return f"{value} in it is no number"
-    if value is None or isinstance(value, str | int | float):
-        return ""
-    return f"{value!r} in it is no text, number or truth value: quote it"
+def _place_in_guard(value: object) -> Sequence[str]:
+    problem = None if value is None else first_problem(value)
+    return () if problem is None else problem.place
 
 
 KEYS: Final = (
@@ -129,8 +133,9 @@ KEYS: Final = (
         "guard",
         "mapping",
         "null",
-        "The declaration of a guarded workload. It is kept in the run's manifest as it is written here.",
+        "The declaration of a guarded workload, kept in the run's manifest (below).",
         _guard,
+        place=_place_in_guard,
     ),
     Key(
         "run_dir",
@@ -178,6 +183,24 @@ KEYS: Final = (
         "true",
         "The report is printed to standard error when the run ends.",
         _yes_or_no,
+    ),
+    Key(
+        "publish_interval",
+        "seconds",
+        "60",
+        "Where a run is published (`run_dir` is a URL or on a network file system): time between two transfers "
+        "of new rows. What was sent survives the loss of a machine.",
+        _seconds("publish_interval_s"),
+        "--publish-interval",
+    ),
+    Key(
+        "wait_for_ranks",
+        "seconds",
+        "10",
+        "The report waits so long for ranks and nodes that have not said how they ended, and is then made without "
+        "them.",
+        _seconds("wait_for_ranks_s"),
+        "--wait-for-ranks",
     ),
     Key(
         "enabled",

@@ -23,7 +23,7 @@ __all__ = ["SCHEMA_VERSION", "flatten", "summarise"]
 
 Json: TypeAlias = dict[str, Any]  # nested JSON; every leaf is a str, int, float, bool or None
 
-SCHEMA_VERSION: Final = "0.2"
+SCHEMA_VERSION: Final = "0.3"
 
 _NOT_YET: Final = (
     "communication",
@@ -68,12 +68,7 @@ def summarise(
         "findings": [{**asdict(found), "ranks": list(found.ranks)} for found in analysis.findings],
         "wall": sections.wall(analysis.wall),
         "step_time": sections.step_time(analysis),
-        "statistics": {
-            "unit": "ms",
-            "metrics": {
-                name: sections.statistics(one) for name, one in analysis.statistics.items()
-            },
-        },
+        "statistics": sections.all_statistics(analysis.statistics),
         "series": {name: list(points) for name, points in asdict(analysis.series).items()},
         "memory": sections.memory(analysis.memory),
         "system": sections.system(analysis.system),
@@ -94,9 +89,9 @@ def summarise(
         "warnings": list(analysis.warnings),
         "artifacts": {},
     }
-    strict = _strict(summary)
-    assert isinstance(strict, dict)
-    return strict
+    content = strict(summary)
+    assert isinstance(content, dict)
+    return content
 
 
 def _moment(at: str | float) -> str:
@@ -132,12 +127,13 @@ def _run(facts: RunFacts, analysis: Analysis) -> Json:
 
 
 def _telemetry_status(analysis: Analysis) -> str:
-    """Say how complete the record is: "complete", "partial" or "none"."""
+    """Say how complete the record is: "complete", "partial" (ranks, or the end of one, are missing) or "none"."""
     window = analysis.window
     if not window.ranks:
         return "none"
     lost = analysis.counts.dropped_rows or len(window.ranks) < len(window.expected_ranks)
-    return "partial" if lost else "complete"
+    died = any(rank.status == "lost" for rank in window.facts)
+    return "partial" if lost or died else "complete"
 
 
 def _setup(setup: Setup) -> Json:
@@ -164,6 +160,7 @@ def _environment(facts: RunFacts, chosen: RankFacts | None) -> Json:
     environment = facts.environment
     versions: Json = {
         "python": environment.python,
+        "cpu": environment.cpu,
         "torch": environment.torch,
         "cuda": environment.cuda,
         "driver": environment.driver,
@@ -173,6 +170,7 @@ def _environment(facts: RunFacts, chosen: RankFacts | None) -> Json:
         **versions,
         "git": {"commit": environment.git_commit, "dirty": environment.git_dirty},
         "seeds": dict(environment.seeds),
+        "flags": dict(environment.flags),
         "fingerprint": _fingerprint(facts, versions, chosen),
     }
 
@@ -193,12 +191,12 @@ def _rate(rate: Rate) -> Json:
     return {"step": rate.step, "round_trip": rate.round_trip}
 
 
-def _strict(value: object) -> object:
+def strict(value: object) -> object:
     """Turn mappings and sequences into JSON's own, and numbers that JSON cannot say into None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _strict(item) for key, item in value.items()}
+        return {str(key): strict(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_strict(item) for item in value]
+        return [strict(item) for item in value]
     return value

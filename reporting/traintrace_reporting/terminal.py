@@ -176,6 +176,7 @@ def _facts(summary: Mapping[str, Any], width: int) -> Table:
             ("Set-up", run_words.setup(summary)),
             ("Memory", machine_words.memory(summary)),
             ("Machine", machine_words.machine(summary)),
+            ("Guard", run_words.guard(summary)),
             ("Tracing cost", run_words.tracing(summary)),
             *words.checks(summary),
         )

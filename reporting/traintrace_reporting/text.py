@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from io import StringIO
 from typing import Any, Final
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from traintrace_reporting.terminal import render
 
@@ -13,6 +13,11 @@ TEXT_WIDTH: Final = 80
 
 def render_text(summary: Mapping[str, Any]) -> str:
     """Give the report as plain text in 80 columns; the same summary always gives the same text."""
+    return as_text(render(summary, TEXT_WIDTH))
+
+
+def as_text(content: RenderableType) -> str:
+    """Give a page as plain text in 80 columns."""
     page = StringIO()
     console = Console(
         file=page,
@@ -22,5 +27,5 @@ def render_text(summary: Mapping[str, Any]) -> str:
         force_jupyter=False,
         legacy_windows=False,
     )
-    console.print(render(summary, TEXT_WIDTH))
+    console.print(content)
     return "\n".join(line.rstrip() for line in page.getvalue().splitlines()).strip("\n") + "\n"

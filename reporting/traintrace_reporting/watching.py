@@ -8,7 +8,6 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +16,7 @@ from traintrace import facts
 from traintrace.clock import HostAnchor
 from traintrace.errors import UsageError
 from traintrace.faults import FaultReporter
-from traintrace.launch import LaunchPlan, Target, command_of
+from traintrace.launch import LaunchPlan, Target
 from traintrace.launch import launch as start
 from traintrace.options import TraceOptions
 from traintrace.publishing.filesystems import network_file_system
@@ -28,9 +27,9 @@ from traintrace.runs.identity import Identity
 from traintrace.runs.manifest import Manifest
 from traintrace.runs.rebuild import head_of_file
 from traintrace.runs.start import TOOL_VERSION
-from traintrace.samplers import ProgramReader, child_that_runs, pause_s
+from traintrace.samplers import ProgramReader, pause_s
 from traintrace.store.writer import RankWriter
-from traintrace_reporting.endings import status_of_run
+from traintrace_reporting.endings import NOT_STARTED, quiet_interrupt, status_of_run
 from traintrace_reporting.finish import finish_run
 from traintrace_reporting.launchers import Launchers
 from traintrace_reporting.runplace import LaunchedRun, make_run, read_manifest, update_manifest
@@ -39,7 +38,6 @@ from traintrace_reporting.settings import Settings
 PLUGIN: Final = "watch"
 # A quiet run still writes this often, so that a reader can tell it from a dead one.
 _HEARTBEAT_S: Final = 2.0
-_LOOK_FOR_PROGRAM_S: Final = 0.01
 _CLOSE_S: Final = 5.0
 _LOST: Final = "all readings: the program runs unwatched"
 
@@ -51,6 +49,7 @@ def watch_program(
 
     Raises:
         UsageError: A flag of torchrun cannot be used, or the run name is taken; nothing was started.
+        OSError: No process can be started.
     """
     plan = LaunchPlan(target=target, torchrun=torchrun, disable=True)
     faults = FaultReporter(REGISTRY.raise_faults)
@@ -58,7 +57,7 @@ def watch_program(
     try:
         alone = Launchers(1, 0, 1, 1, "none", None)
         run = make_run(settings, options.name, target, alone)
-        watcher = Watcher(run, command_of(plan), options, faults)
+        watcher = Watcher(run, options, faults)
     except UsageError:
         raise
     except OSError as error:
@@ -70,27 +69,23 @@ def watch_program(
         faults.fault(error, _LOST)
     if watcher is None:
         return start(plan).exit_code
-    watcher.start()
-    ended = start(plan)
+    code = NOT_STARTED
     try:
-        with faults.guard("the report; `traintrace report` can make it"):
-            watcher.finish(ended.exit_code, settings)
-    except KeyboardInterrupt:
-        print("traintrace: interrupted while making the report", file=sys.stderr)
-    return ended.exit_code
+        code = start(plan, on_start=watcher.start).exit_code
+    finally:
+        with faults.guard("the report; `traintrace report` can make it"), quiet_interrupt():
+            watcher.finish(code, settings)
+    return code
 
 
 class Watcher:
     """Reads the program's processes until it is told that the program has ended."""
 
-    def __init__(
-        self, run: LaunchedRun, command: Sequence[str], options: TraceOptions, faults: FaultReporter
-    ) -> None:
+    def __init__(self, run: LaunchedRun, options: TraceOptions, faults: FaultReporter) -> None:
         """Prepare the run.
 
         Args:
             run: Where it lies.
-            command: What the program will be started with.
             options: Its `interval_s` and `level` matter here.
             faults: Told of what fails.
 
@@ -98,7 +93,6 @@ class Watcher:
             OSError, sqlite3.Error: The run cannot be written.
         """
         self._run = run
-        self._command = command
         self._interval_s = options.interval_s
         self._faults = faults
         self._anchor = HostAnchor.read()
@@ -121,14 +115,19 @@ class Watcher:
         update_manifest(run.place, plugin=PLUGIN, plugin_version=TOOL_VERSION)
         self._writer = self._open(manifest)
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="traintrace-watch", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def _open(self, manifest: Manifest) -> RankWriter:
         return RankWriter(rank_file(self._folder, 0, 0), head_of_file(manifest, Identity()))
 
-    def start(self) -> None:
-        """Start reading; the program is found as soon as it runs."""
-        self._thread.start()
+    def start(self, pid: int) -> None:
+        """Start reading the program whose first process is `pid`."""
+        with self._faults.guard(_LOST):
+            thread = threading.Thread(
+                target=self._watch, args=(pid,), name="traintrace-watch", daemon=True
+            )
+            thread.start()
+            self._thread = thread
 
     def finish(self, exit_code: int, settings: Settings) -> None:
         """Stop reading, complete the run, write its report and print it.
@@ -137,10 +136,10 @@ class Watcher:
             OSError, RunReadError: The run cannot be written or read.
         """
         self._ended.set()
-        self._thread.join(_CLOSE_S)
-        if (
-            self._thread.is_alive()
-        ):  # e.g. in a driver that hangs; nobody else may write to its file
+        if self._thread is not None:
+            self._thread.join(_CLOSE_S)
+        # E.g. in a driver that hangs; nobody else may write to its file.
+        if self._thread is not None and self._thread.is_alive():
             self._faults.warn(
                 "a reading of the machine hangs; `traintrace report` shows those before it"
             )
@@ -165,11 +164,8 @@ class Watcher:
     def _now(self) -> int:
         return time.perf_counter_ns() + self._anchor.offset_ns
 
-    def _watch(self) -> None:
+    def _watch(self, pid: int) -> None:
         with self._faults.guard("the readings of the machine"):
-            pid = self._find_program()
-            if pid is None:
-                return
             reader = ProgramReader(pid, self._now, self._unmeasured)
             began = last_written = time.monotonic()
             due = began
@@ -189,14 +185,6 @@ class Watcher:
                 self._cpu_s = time.thread_time()
                 self._ended.wait(min(_HEARTBEAT_S, max(0.0, due - time.monotonic())))
             reader.close()
-
-    def _find_program(self) -> int | None:
-        while not self._ended.is_set():
-            pid = child_that_runs(self._command)
-            if pid is not None:
-                return pid
-            self._ended.wait(_LOOK_FOR_PROGRAM_S)
-        return None
 
     def _write(self, readings: dict[str, Any], status: facts.RunStatus) -> None:
         self._writer.write([], self._totals(), readings=readings, meta=self._meta(status))

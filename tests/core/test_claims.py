@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from traintrace.ports import PluginIdentity
 from traintrace.runs.claims import claim_folder, create_folder, id_of
 from traintrace.runs.environment import describe_environment
 from traintrace.runs.identity import Identity
+from traintrace.runs.manifest import list_manifests
 from traintrace.runs.start import start_run
 
 PLUGIN = PluginIdentity("test", "0", "none", "0")
@@ -129,3 +131,23 @@ def test_a_claim_finds_its_folder_again_and_never_another_s(tmp_path: Path) -> N
     assert claim_folder(tmp_path, "train", "abc") == own
     assert other == tmp_path / "train-2"
     assert id_of(other) not in (None, "abc")
+
+
+def test_what_was_prepared_by_a_process_that_was_killed_is_cleared_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    hour_ago = time.time() - 3600
+    for name in (".new-1-whole", ".new-2-begun", ".new-3-young", ".new-4-used", ".newer"):
+        (tmp_path / name).mkdir()
+    for name in (".new-1-whole", ".new-3-young", ".new-4-used"):
+        (tmp_path / name / "ranks").mkdir()
+        (tmp_path / name / ".run-id").write_text("gone")
+    (tmp_path / ".new-4-used" / "ranks" / "mine").write_text("mine")
+    for folder in tmp_path.iterdir():
+        if folder.name != ".new-3-young":
+            os.utime(folder, (hour_ago, hour_ago))
+    claim_folder(tmp_path, "train", "abc")
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {".new-3-young", ".new-4-used", ".newer", "train"}
+    assert (tmp_path / ".new-4-used" / "ranks" / "mine").exists()
+    assert list_manifests(tmp_path) == ([], [])

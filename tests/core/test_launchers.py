@@ -83,6 +83,21 @@ def test_each_launcher_is_understood(variables: dict[str, str], expected: Identi
     assert found.doubts == ()
 
 
+def test_every_start_of_a_requeued_torchrun_has_a_number_of_its_own() -> None:
+    starts = [
+        identity(
+            {
+                "SLURM_RESTART_COUNT": str(requeued),
+                "TORCHELASTIC_RESTART_COUNT": str(restarts),
+                "TORCHELASTIC_MAX_RESTARTS": "2",
+            }
+        ).attempt
+        for requeued in range(3)
+        for restarts in range(3)
+    ]
+    assert starts == sorted(set(starts))
+
+
 def test_ranks_of_open_mpi_share_an_id_that_another_day_s_job_has_not() -> None:
     found = identity(OPEN_MPI)
     assert (found.rank, found.local_rank, found.world_size) == (5, 1, 8)
@@ -93,6 +108,21 @@ def test_ranks_of_open_mpi_share_an_id_that_another_day_s_job_has_not() -> None:
     later = identity(OPEN_MPI, {"OMPI_MCA_orte_hnp_uri": "77.0;tcp://10.0.0.1:4999"})
     assert later.job not in (None, found.job)
     assert "10.0.0.1" not in found.job
+
+
+def test_a_number_that_comes_again_is_no_id_where_nothing_tells_two_jobs_apart() -> None:
+    numbered = {"PMIX_NAMESPACE": "77"}
+    found, later = (
+        identity(OPEN_MPI, numbered, {"OMPI_MCA_orte_hnp_uri": f"77.0;tcp://10.0.0.1:{port}"})
+        for port in (4000, 4999)
+    )
+    assert None not in (found.job, later.job)
+    assert found.job != later.job
+    bare = {k: v for k, v in OPEN_MPI.items() if not k.startswith("OMPI_MCA")} | numbered
+    assert identity(bare).job is None
+    assert identity(bare, {"OMPI_MCA_orte_hnp_uri": "77.0;tcp://10.0.0.1:4000"}).job is not None
+    named = identity(bare, {"PMIX_NAMESPACE": "prterun-node7-4711@1"})
+    assert named.job not in (None, found.job)
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,72 @@ def test_a_manifest_with_an_impossible_part_is_refused(
         Manifest.read(folder)
 
 
+_NODES = [{"node_rank": 0, "exit_code": 0}]
+_TRAINED = {"status": "completed", "nodes_expected": 1, "nodes_observed": 1, "reasons": []}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("schema_version", True),
+        ("schema_version", "2"),
+        ("name", "a\x1b[31mb"),
+        ("name", ""),
+        ("name", "x" * 100_000),
+        ("name", 7),
+        ("id", None),
+        ("status", ["completed"]),
+        ("started_at", float("nan")),
+        ("started_at", 1e300),
+        ("started_at", "soon"),
+        ("ended_at", -1.0),
+        ("exit_code", "0"),
+        ("exit_code", True),
+        ("world_size", "2"),
+        ("world_size", 0),
+        ("world_size", 10**30),
+        ("nodes", 1.5),
+        ("guard", [1]),
+        ("part_of", 3),
+        ("unheard", 1),
+        ("environment", {"python": 3}),
+        ("environment", {"python": "3", "seeds": {"torch": "x"}}),
+        ("environment", {"python": "3", "packages": ["torch"]}),
+        ("training", _TRAINED | {"nodes": _NODES, "nodes_expected": "x"}),
+        ("training", _TRAINED | {"nodes": [{"node_rank": 0, "exit_code": float("nan")}]}),
+        ("training", _TRAINED | {"nodes": [3]}),
+        ("training", _TRAINED | {"nodes": 3}),
+        ("training", _TRAINED | {"nodes": _NODES, "reasons": "none"}),
+    ],
+)
+def test_a_manifest_with_a_value_that_nobody_wrote_is_one_error_that_names_the_file(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    folder = create_folder(tmp_path, "run")
+    make_manifest(folder).write()
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {key: value}), "utf-8")
+    with pytest.raises(RunReadError) as caught:
+        Manifest.read(folder)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert message.isprintable()
+    assert len(message) < len(str(path)) + 200
+
+
+@pytest.mark.parametrize(
+    "content", [b"[" * 200_000, b'{"world_size": ' + b"9" * 10_000 + b"}", b"\xff\xfe\x00", b"[]"]
+)
+def test_what_is_no_manifest_is_one_error_that_names_the_file(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = create_folder(tmp_path, "run") / "manifest.json"
+    path.write_bytes(content)
+    with pytest.raises(RunReadError) as caught:
+        Manifest.read(path.parent)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
 # Trains a little, logs, meets a disk that refuses, an error with a path in it and a taken name.
 _SPEAKING = """
 import warnings

@@ -86,3 +86,26 @@ def test_as_many_rows_are_kept_as_asked(tmp_path: Path) -> None:
     kept = list(rank.columns["step"])
     assert kept == [*range(1, 1_001), *range(3_001, 4_001)], "whole blocks are folded"
     assert rank.totals.steps == 4_000
+
+
+def test_a_range_of_steps_is_kept_however_long_the_run(tmp_path: Path) -> None:
+    session = open_session(tmp_path, retention_steps=100, keep_steps=(1_500, 2_400))
+    for _ in range(4):
+        step(session, 1_000)
+        session.flush()
+    session.finish("completed")
+    run = session.as_run()
+    (rank,) = run.facts(["step"]).ranks
+    assert list(rank.columns["step"]) == [*range(1, 4_001)], "no whole block could be folded"
+    (rank,) = run.facts(["step"], steps=(1_500, 1_502)).ranks
+    assert list(rank.columns["step"]) == [1_500, 1_501, 1_502]
+    assert {span.step for span in rank.spans} <= {1_500, 1_501, 1_502}
+    assert rank.totals.steps == 4_000
+
+
+def test_a_range_of_steps_travels_as_json_and_an_impossible_one_is_refused() -> None:
+    options = TraceOptions(keep_steps=(3, 9))
+    assert TraceOptions.from_json(options.to_json()) == options
+    for wrong in ((0, 1), (3, 2), (1,), (1, 2.0), "12", (True, 2)):
+        with pytest.raises(UsageError, match="keep_steps"):
+            TraceOptions(keep_steps=wrong)  # type: ignore[arg-type]

@@ -6,11 +6,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from traintrace.runs.gitstate import DirtyCheck, commit_of
 from traintrace.runs.liveness import describe_process, is_dead
+from traintrace.runs.surroundings import processor_name, speed_flags
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="no git here")
 
@@ -131,3 +133,36 @@ def test_of_another_machine_nothing_is_known() -> None:
     elsewhere = record | {"started": 1, "machine": "0123456789abcdef"}
     for unknown in (elsewhere, None, {}, {"pid": 1}, "text", {"pid": "1"}):
         assert not is_dead(unknown)
+
+
+@needs_git
+def test_git_is_asked_without_a_pipe(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A loader's worker that is forked while git starts would inherit it, and training would wait for
+    # that worker at its end.
+    def pipe() -> NoReturn:
+        raise AssertionError("a pipe was opened")
+
+    monkeypatch.setattr(os, "pipe", pipe)
+    assert is_dirty(repository) is False
+
+
+def test_the_processor_has_its_name_and_other_systems_none_that_hurts(tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\nmodel name\t: AMD  EPYC 7763\nmodel name\t: no\n", "utf-8")
+    assert processor_name(cpuinfo) == "AMD EPYC 7763"
+    found = processor_name(tmp_path / "none")
+    assert found is None or found
+
+
+def test_only_variables_of_the_list_are_recorded_and_no_path() -> None:
+    around = {
+        "OMP_NUM_THREADS": "4",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "NCCL_DEBUG": "/home/me/secret",
+        "AWS_SECRET_ACCESS_KEY": "x",
+    }
+    assert speed_flags(around) == {
+        "OMP_NUM_THREADS": "4",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "NCCL_DEBUG": "set",
+    }

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import textwrap
 import time
 from pathlib import Path
 
@@ -80,3 +81,40 @@ def test_a_worker_whose_parent_is_gone_ends_and_one_behind_a_wrapper_does_not() 
         wrapped = 'import subprocess, sys; print(subprocess.run([sys.executable, "-c", sys.argv[1]]).returncode)'
         result = run(Path.cwd(), [PYTHON, "-c", wrapped, program])
         assert int(result.output) == code
+
+
+# Starts another rank the way Lightning does, and stays or ends before it.
+STARTS_A_RANK = """
+    import os, subprocess, sys, time
+    from traintrace.launch.parentdeath import name_of
+    from traintrace.launch.plan import WORKER
+    command = [sys.executable, *WORKER, "--launcher", name_of(os.getppid()), "rank.py"]
+    rank = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    print(rank.stdout.readline(), end="", flush=True)
+    time.sleep({stays_s})
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux from 5.3 on")
+def test_a_rank_that_a_rank_has_started_ends_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "rank.py").write_text(textwrap.dedent(SLEEPS))
+    job = start(tmp_path, launcher(script(tmp_path, STARTS_A_RANK.format(stays_s=60))))
+    rank = ready(job)
+    os.kill(job.pid, signal.SIGKILL)
+    assert eventually(lambda: not group_of(job.pid)), "somebody is left"
+    assert not lives(rank)
+    end(job)
+
+
+def test_a_rank_that_a_rank_has_started_may_outlive_it(tmp_path: Path) -> None:
+    (tmp_path / "rank.py").write_text(textwrap.dedent(SLEEPS))
+    words = [PYTHON, "-m", "traintrace_reporting", "run"]
+    job = start(tmp_path, [*words, script(tmp_path, STARTS_A_RANK.format(stays_s=0))])
+    rank = ready(job)
+    try:
+        assert job.wait(20) == 0
+        time.sleep(0.3)
+        assert lives(rank)
+    finally:
+        os.kill(rank, signal.SIGKILL)
+    end(job)

@@ -13,6 +13,7 @@ from traintrace.launch import (
     node_rank,
     processes_per_node,
 )
+from traintrace.launch.plan import BOOTSTRAP
 from traintrace.launch.torchrun import needs_agent, with_free_port
 
 SCRIPT = Target("script", "train.py", ("--lr", "1", "--options", "-m"))
@@ -24,12 +25,12 @@ def words_of(*flags: str, target: Target = SCRIPT, disable: bool = False) -> lis
     plan = LaunchPlan(target=target, options=OPTIONS, torchrun=flags, disable=disable)
     command = command_of(plan)
     assert command[0] == sys.executable
-    first = next(i for i, word in enumerate(command) if word in ("-m", "train.py"))
+    first = next(i for i, word in enumerate(command) if word in ("-m", "train.py", BOOTSTRAP))
     return command[first:]
 
 
 def test_one_process_runs_in_a_worker_without_torchrun() -> None:
-    worker = ["-m", "traintrace.launch.worker", "--options", OPTIONS.to_json()]
+    worker = [BOOTSTRAP, "worker", "--options", OPTIONS.to_json()]
     assert words_of() == [*worker, "train.py", "--lr", "1", "--options", "-m"]
     module = Target("module", "pkg.train", ("-m",))
     assert words_of(target=module) == [*worker, "-m", "pkg.train", "-m"]
@@ -38,7 +39,7 @@ def test_one_process_runs_in_a_worker_without_torchrun() -> None:
 
 def test_several_processes_run_in_workers_of_torchrun() -> None:
     words = words_of("--nproc-per-node", "2", "--max-restarts=3")
-    agent = ["-m", "traintrace.launch.agent", "--standalone"]
+    agent = [BOOTSTRAP, "agent", "--standalone"]
     assert words == [*agent, "--nproc-per-node", "2", "--max-restarts=3", *words_of()]
 
 

@@ -51,12 +51,12 @@ CHILDREN = """
         def __init__(self, size):
             self.size = size
     def work(batch):
-        return batch.size, type(batch).__module__, "traintrace.launch.worker" in sys.modules
+        return batch.size, type(batch).__module__, "traintrace" in sys.modules and batch.size == 7
     if __name__ == "__main__":
         print(pickle.loads(pickle.dumps(Batch(3))).size, Batch.__module__)
         for method in ("fork", "spawn", "forkserver"):
             with multiprocessing.get_context(method).Pool(1) as pool:
-                print(method, pool.map(work, [Batch(7)]))
+                print(method, pool.map(work, [Batch(6 if method == "fork" else 7)]))
 """
 HOOK = """
     import sys, traceback
@@ -156,3 +156,18 @@ def test_a_safe_path_stays_without_the_folder_of_the_script(tmp_path: Path) -> N
     lay_out(tmp_path, "import sys; print(sys.path)")
     plain = run(tmp_path, [PYTHON, "-P", "train.py"])
     assert run(tmp_path, launcher("train.py", interpreter=["-P"])).output == plain.output
+
+
+def test_files_of_the_working_directory_are_the_scripts_that_lie_there_and_nobody_elses(
+    tmp_path: Path,
+) -> None:
+    lay_out(tmp_path, "import random, sys, json; print(sys.path, random.__file__, json.__file__)")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("random", "types", "json", "plan", "site", "argparse", "torch"):
+        (elsewhere / f"{name}.py").write_text("raise ImportError('of the working directory')\n")
+    both_ways = both(elsewhere, ["../train.py"])
+    assert both_ways[0] == both_ways[1]
+    assert both_ways[0].code == 0
+    torchrun = run(elsewhere, launcher("../train.py", torchrun=["--nproc-per-node", "2"]))
+    assert (torchrun.code, torchrun.output) == (0, 2 * both_ways[0].output), torchrun.error

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.launch.launchlab import PYTHON, launcher, lay_out, run, variables
+from traintrace.launch import LaunchPlan, Target, launch
+from traintrace.launch.plan import WORKER
 
 
 def test_no_module_of_a_framework_is_loaded_for_a_script_that_needs_none(tmp_path: Path) -> None:
@@ -79,15 +81,7 @@ def test_an_import_that_fails_is_shown_as_without_us(kind: str, tmp_path: Path) 
 
 def test_options_that_cannot_be_read_cost_one_warning(tmp_path: Path) -> None:
     lay_out(tmp_path, "import sys; print(sys.argv); sys.exit(3)")
-    worker = [
-        PYTHON,
-        "-m",
-        "traintrace.launch.worker",
-        "--options",
-        '{"levle": 1}',
-        "train.py",
-        "x",
-    ]
+    worker = [PYTHON, *WORKER, "--options", '{"levle": 1}', "train.py", "x"]
     ended = run(tmp_path, worker)
     assert ended[:2] == (3, "['train.py', 'x']\n")
     assert ended.error.count("TraintraceWarning") == 1
@@ -106,3 +100,15 @@ def test_the_run_reaches_the_program_in_its_one_variable(tmp_path: Path) -> None
     )
     ended = run(tmp_path, launcher("train.py", run="/somewhere/runs/x"))
     assert ended.output == "{'TRAINTRACE_RUN': '/somewhere/runs/x'} True\n[]\n"
+
+
+def test_whoever_asks_learns_which_process_was_started(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # One that is another program by the time anybody looks.
+    text = "import os; os.execlp('sh', 'sh', '-c', 'echo $$')"
+    (tmp_path / "train.py").write_text(text, "utf-8")
+    started: list[int] = []
+    plan = LaunchPlan(target=Target("script", str(tmp_path / "train.py")))
+    assert launch(plan, on_start=started.append).exit_code == 0
+    assert started == [int(capfd.readouterr().out)]

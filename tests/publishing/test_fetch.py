@@ -47,6 +47,34 @@ def test_what_did_not_change_is_not_fetched_again(rank: WrittenRank) -> None:
     assert not list((folder / "ranks").iterdir())
 
 
+def test_what_another_process_is_fetching_stays_and_what_a_killed_one_left_goes(
+    rank: WrittenRank,
+) -> None:
+    place = location("memory://runs/run")
+    close_into(rank, place)
+    folder = fetch_run(place.text)
+    young, old = (folder / f"ranks/.{STEM}.sqlite.{pid}.tmp" for pid in (1, 2))
+    for path in (young, old):
+        path.write_bytes(b"half")
+    os.utime(old, (1.0, 1.0))
+    fetch_run(place.text)
+    assert young.exists()
+    assert not old.exists()
+
+
+def test_a_spool_of_another_user_is_not_read(
+    rank: WrittenRank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = location("memory://runs/run")
+    (spool_folder(place) / f"ranks/{STEM}.sqlite").write_bytes(b"theirs")
+    assert list(spooled_ranks(place)) == [STEM]
+    user = os.getuid()
+    folder = own_folder()
+    monkeypatch.setattr("traintrace.publishing.spool._user_folder", lambda: folder)
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    assert list(spooled_ranks(place)) == []
+
+
 def close_into(rank: WrittenRank, place: Location) -> None:
     publisher = publisher_of(rank, place, FaultReporter())
     publisher.start()

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -14,6 +15,7 @@ from traintrace.publishing.claims import claim_place, notice_of
 from traintrace.publishing.filesystems import network_file_system
 from traintrace.publishing.location import Location, LocationError, is_url, location
 from traintrace.publishing.patience import within
+from traintrace.runs.places import read_manifest
 
 
 @pytest.fixture(params=["path", "file", "memory"])
@@ -158,6 +160,19 @@ def test_a_place_that_hangs_is_given_up() -> None:
     released = threading.Event()
     with pytest.raises(LocationError, match=r"s3://b did not answer within 0\.05 s"):
         within(0.05, "s3://b", lambda: released.wait(20))
+    released.set()
+
+
+def test_a_run_s_manifest_at_a_place_that_hangs_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    released = threading.Event()
+    place = location("memory://runs/x")
+    monkeypatch.setattr(type(place), "read_bytes", lambda self: released.wait(20))
+    monkeypatch.setattr("traintrace.runs.places.ANSWER_S", 0.05)
+    began = time.monotonic()
+    assert read_manifest(place.text) is None
+    assert time.monotonic() - began < 15
     released.set()
 
 

@@ -1,5 +1,6 @@
 """Segments: whatever moments a rank's file is cut at, put together again it is the same file."""
 
+import gzip
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -105,6 +106,12 @@ def damaged(data: bytes) -> Mapping[str, bytes]:
 @pytest.mark.parametrize("how", damaged(b"xx"))
 def test_a_damaged_segment_costs_its_own_rows_and_is_named(rank: WrittenRank, how: str) -> None:
     rank.segments[2] = damaged(rank.segments[2])[how]
+    check_loss(rank, "2", lost=range(8, 12))
+
+
+def test_a_rank_s_own_file_in_the_place_of_a_segment_is_a_damaged_one(rank: WrittenRank) -> None:
+    assert rank.writer.close() is None
+    rank.segments[2] = gzip.compress(rank.path.read_bytes())
     check_loss(rank, "2", lost=range(8, 12))
 
 

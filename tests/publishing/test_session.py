@@ -1,8 +1,11 @@
 """Traced runs that are published, from the public door: `run_dir` is a URL, or on a network file system."""
 
 import json
+import os
+import signal
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import torch
 from click.testing import CliRunner, Result
 from torch import nn
 
+from tests.labs.coresessions import start
 from tests.labs.ranks import COLUMNS
 from traintrace import open_run
 from traintrace.faults import TraintraceWarning
@@ -83,14 +87,16 @@ def test_a_network_file_system_never_holds_a_live_database(
 
     class Watching(nn.Linear):
         def forward(self, batch: torch.Tensor) -> torch.Tensor:
-            seen.append([path.name for path in (tmp_path / "runs").rglob("*.sqlite*")])
+            seen.append([name for _, _, names in os.walk(tmp_path / "runs") for name in names])
             return super().forward(batch)
 
     monkeypatch.setattr(nn, "Linear", Watching)
     with pytest.warns(TraintraceWarning, match=r"network file system \(nfs4\)"):
         train(tmp_path / "runs")
     assert seen
-    assert all(name.endswith(".sqlite.gz") for names in seen for name in names)
+    # What is being written has a temporary name.
+    found = {name for names in seen for name in names if not name.endswith(".tmp")}
+    assert not [name for name in found if ".sqlite" in name and not name.endswith(".sqlite.gz")]
     assert files(str(tmp_path / "runs/x")) == WHOLE
     assert list(temporary_files.glob("traintrace*")) == []
 
@@ -151,6 +157,29 @@ def test_the_report_of_a_url_is_made_again_and_written_there(temporary_files: Pa
     assert (place / "final_summary.json").modified() == made
 
 
+@pytest.mark.parametrize("kind", ["memory", "file", "path"])
+def test_a_rank_says_where_its_published_run_is_and_brings_no_copy_here(
+    kind: str, tmp_path: Path, temporary_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "path":
+        monkeypatch.setattr("traintrace.publishing.claims.network_file_system", lambda path: "nfs4")
+    roots: dict[str, str | Path] = {
+        "memory": "memory://runs",
+        "file": (tmp_path / "runs").as_uri(),
+        "path": tmp_path / "runs",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TraintraceWarning)  # it is published, on a path
+        tracer = train(roots[kind], print_report=False)
+    assert tracer.run_folder == (None if kind == "memory" else tmp_path / "runs" / "x")
+    assert tracer.run_place == (
+        str(tmp_path / "runs" / "x") if kind == "path" else f"{roots[kind]}/x"
+    )
+    assert list(temporary_files.glob("traintrace*")) == []
+    assert tracer.run_place is not None
+    assert fetch_run(tracer.run_place).is_dir()
+
+
 def test_a_run_under_way_is_reported_and_nothing_is_written(temporary_files: Path) -> None:
     reports: list[Result] = []
 
@@ -175,3 +204,34 @@ def test_a_url_without_a_run_is_a_bad_input() -> None:
     result = CliRunner().invoke(main, ["report", "memory://nothing/here"])
     assert result.exit_code == 1
     assert "no run here" in result.output
+
+
+DYING = """
+session = open_session(sys.argv[2], print_report=False, publish_interval_s=0.1)
+step(session, 2)
+session.flush()
+place = Path(sys.argv[3])
+while "die" in sys.argv:
+    if list(place.rglob("*.sqlite.gz")) and (place / "manifest.json").exists():
+        os.kill(os.getpid(), 9)
+    time.sleep(0.01)
+session.finish("completed")
+"""
+
+
+@pytest.mark.parametrize("end", ["die", "ends"])
+def test_a_place_that_a_run_was_published_at_keeps_that_run(tmp_path: Path, end: str) -> None:
+    """Also where the machine that recorded it is another one: nothing of it lies here."""
+    place = tmp_path / "runs" / "x"
+    found = []
+    for temporary, last in (("one", end), ("other", "ends")):
+        (tmp_path / temporary).mkdir()
+        variables = {"TRAINTRACE_RUN": place.as_uri(), "TMPDIR": str(tmp_path / temporary)}
+        words = ((tmp_path / "runs").as_uri(), str(place), last)
+        with start(DYING, tmp_path, *words, **variables) as process:
+            _, errors = process.communicate(timeout=60)
+        assert process.returncode == (-signal.SIGKILL if last == "die" else 0), errors
+        found.append({path: path.read_bytes() for path in place.rglob("*") if path.is_file()})
+    assert found[0] == found[1]
+    (rank,) = open_run(tmp_path / "runs" / "x-2").facts([]).ranks
+    assert (rank.status, rank.totals.steps) == ("completed", 2)

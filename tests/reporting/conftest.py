@@ -268,7 +268,7 @@ def _input_bound() -> Summary:
     accounts_ns = {name: round(value * 1e9) for name, value in _ACCOUNTS_S.items()}
     return copy.deepcopy(
         {
-            "schema_version": "0.2",
+            "schema_version": "0.3",
             "generated_at": "2026-03-02T14:05:12+00:00",
             "tool": {
                 "name": "traintrace",
@@ -320,12 +320,14 @@ def _input_bound() -> Summary:
             },
             "environment": {
                 "python": "3.11.9",
+                "cpu": "AMD EPYC 7763",
                 "torch": "2.13.0",
                 "cuda": None,
                 "driver": None,
                 "packages": {},
                 "git": {"commit": None, "dirty": None},
                 "seeds": {},
+                "flags": {"OMP_NUM_THREADS": "1"},
                 "fingerprint": "5d1a0c7be2f94a36",
             },
             "counts": {

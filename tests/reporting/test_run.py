@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from traintrace.runs.manifest import Manifest
+from traintrace_reporting import concluding
 from traintrace_reporting.cli import main
 
 RUN = [sys.executable, "-m", "traintrace_reporting", "run"]
@@ -140,13 +141,6 @@ def test_disabled_nothing_is_made_and_nothing_said(script: Path) -> None:
     assert not (script.parent / "runs").exists()
 
 
-def test_the_guard_of_the_settings_file_is_in_the_manifest(script: Path) -> None:
-    guard = {"schema_version": 1, "workload": {"name": "digits"}}
-    (script.parent / "traintrace.yaml").write_text(f"guard: {json.dumps(guard)}\n", "utf-8")
-    start(script.parent, script)
-    assert Manifest.read(only_run(script.parent)).guard == guard
-
-
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -201,3 +195,24 @@ def run_here(*arguments: object) -> Result:
 
 def _without_launcher() -> dict[str, Any]:
     return {name: None for name in os.environ if name not in ALONE}
+
+
+def test_a_program_that_cannot_be_started_leaves_a_run_that_says_so(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(script.parent)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    result = CliRunner().invoke(main, ["run", "echo.py"])
+    assert result.exit_code == 1
+    assert "Error: /nowhere/python: No such file" in result.output
+    manifest = Manifest.read(only_run(script.parent))
+    assert (manifest.status, manifest.exit_code, manifest.telemetry_status) == ("failed", 1, "none")
+
+
+def test_what_could_not_be_sent_is_said(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(script.parent)
+    monkeypatch.setattr(concluding, "publish_leftovers", lambda place: [Path("/spool/rank.sqlite")])
+    result = CliRunner().invoke(main, ["run", "echo.py"])
+    assert result.exit_code == 0
+    assert "1 of the rank files of" in result.output
+    assert "could not be sent; kept here: /spool/rank.sqlite" in result.output

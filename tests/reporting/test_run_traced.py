@@ -86,3 +86,12 @@ def test_each_run_of_a_script_that_trains_twice_is_reported(tmp_path: Path) -> N
         assert (manifest.status, manifest.exit_code) == ("completed", 0)
         assert (run / "final_summary.json").is_file()
         assert f"in               {run.relative_to(tmp_path)}\n" in done.stderr
+
+
+def test_a_script_that_leaves_without_an_end_has_a_report_that_says_so(tmp_path: Path) -> None:
+    script = "train()\nimport os, time; time.sleep(0.7); train(); os._exit(0)\n"
+    done = start(tmp_path, script, "--run-name", "mine")
+    assert done.returncode == 0
+    assert "ended without a word" in done.stderr
+    manifest = Manifest.read(only_run(tmp_path))
+    assert (manifest.status, manifest.telemetry_status) == ("completed", "partial")

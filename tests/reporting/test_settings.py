@@ -90,21 +90,21 @@ def test_flags_go_before_the_file_and_the_file_before_defaults(tmp_path: Path) -
     ("text", "line", "told"),
     [
         ("level: host\nlevle: host\n", 2, "levle is no key"),
-        ("mode: fast\n", 1, "mode: 'fast': use one of summary, watch"),
-        ("history_enabled: 1\n", 1, "history_enabled: 1: use true or false"),
-        ("\n\nhistory_retention: -3\n", 3, "history_retention: -3: use a number of at least 1"),
-        ("history_retention: yes\n", 1, "history_retention: True: use a whole number"),
-        ("interval: 1e-1\n", 1, "interval: '1e-1': use a number of seconds"),
-        ("interval: 0.0001\n", 1, "interval: 0.0001: use seconds from"),
-        ("interval: .nan\n", 1, "interval: nan: use seconds from"),
-        ("guard: on\n", 1, "guard: True: use a mapping"),
-        ("guard:\n  born: 2026-01-01\n", 1, "quote it"),
-        ("guard:\n  1: one\n", 1, "the key 1 in it is no text"),
-        ("guard:\n  a: .inf\n", 1, "inf in it is no number"),
-        ("run_dir: ''\n", 1, "run_dir: '': use a text"),
-        ("level:\n", 1, "level: None: use one of"),
-        ("max_steps: 2.5\n", 1, "max_steps: 2.5: use a whole number"),
-        ("enabled: nein\n", 1, "enabled: 'nein': use true or false"),
+        ("mode: fast\n", 1, "mode: 'fast' (a text): use one of summary, watch"),
+        ("history_enabled: 1\n", 1, "history_enabled: 1 (a whole number): use true or false"),
+        ("\n\nhistory_retention: -3\n", 3, "history_retention: -3 (a whole number): use a number of at least 1"),
+        ("history_retention: yes\n", 1, "history_retention: True (a truth value): use a whole number"),
+        ("interval: 1e-1\n", 1, "interval: '1e-1' (a text): use a number of seconds"),
+        ("interval: 0.0001\n", 1, "interval: 0.0001 (a decimal number): use seconds from"),
+        ("interval: .nan\n", 1, "interval: nan (a decimal number): use seconds from"),
+        ("guard: on\n", 1, "guard: True (a truth value): use a mapping"),
+        ("guard:\n  born: 2026-01-01\n", 2, "guard.born: datetime.date(2026, 1, 1) (date): no such field"),
+        ("guard:\n  1: one\n", 1, "the key 1 (a whole number) in it is no text: quote it"),
+        ("guard: {}\n", 1, "guard: {} (a mapping): schema_version is missing"),
+        ("run_dir: ''\n", 1, "run_dir: '' (a text): use a text"),
+        ("level:\n", 1, "level: None (null): use one of"),
+        ("max_steps: 2.5\n", 1, "max_steps: 2.5 (a decimal number): use a whole number"),
+        ("enabled: nein\n", 1, "enabled: 'nein' (a text): use true or false"),
         ("level: host\nmode: summary\nlevel: step\n", 3, "the key level stands twice"),
         ("guard:\n  a: 1\n  a: 2\n", 3, "the key a stands twice"),
         ("guard: &x {a: 1}\nmode: *x\n", 2, "the alias *x is not read"),
@@ -182,3 +182,19 @@ def test_settings_of_watch_are_refused_by_run(
     result = CliRunner().invoke(main, ["run", "train.py"])
     assert result.exit_code == 1
     assert "mode: watch" in result.stderr
+
+
+def test_waiting_and_publishing_are_set_by_file_and_flag_and_null_is_the_default(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, "publish_interval: 5\nwait_for_ranks: 0.5\n")
+    settings = load_settings(tmp_path)
+    options = with_flags(settings, wait_for_ranks=2.5, publish_interval=None).options()
+    assert (options.publish_interval_s, options.wait_for_ranks_s) == (5, 2.5)
+    write(tmp_path, "publish_interval:\nwait_for_ranks: null\n")
+    assert load_settings(tmp_path).options() == with_flags(Settings(), run_dir="runs").options()
+    write(tmp_path, "wait_for_ranks: -1\n")
+    with pytest.raises(SettingsError, match=r"line 1: wait_for_ranks: -1 .*use seconds from 0 to"):
+        load_settings(tmp_path)
+    bad = CliRunner().invoke(main, ["run", "--publish-interval", "0", "job.py"])
+    assert (bad.exit_code, "--publish-interval 0.0: use seconds" in bad.output) == (2, True)

@@ -5,13 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from tests.reporting.test_run import ALONE, only_run
 from traintrace.ports import UsedDevice
 from traintrace.runs.folder import open_run
 from traintrace.runs.manifest import Manifest
-from traintrace.samplers.program import child_that_runs, visible_gpus
+from traintrace.samplers.program import visible_gpus
 from traintrace_reporting.cli import main
 
 WATCH = [sys.executable, "-m", "traintrace_reporting", "watch"]
@@ -83,19 +84,13 @@ def test_the_gpus_that_a_program_may_use_are_counted_as_cuda_does() -> None:
     assert visible_gpus({}, ["null"]) == []
 
 
-def test_the_program_is_told_from_other_children() -> None:
-    command = [sys.executable, "-c", "import sys; sys.stdin.read()", "mine"]
-    others = [sys.executable, "-c", "import sys; sys.stdin.read()", "not mine"]
-    processes = [
-        subprocess.Popen(one, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        for one in (others, command)
-    ]
-    try:
-        found = None
-        while found is None and processes[1].poll() is None:
-            found = child_that_runs(command)
-        assert found == processes[1].pid
-    finally:
-        for process in processes:
-            process.communicate()
-    assert child_that_runs(command) is None
+def test_a_program_that_cannot_be_started_leaves_a_run_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "job.py").write_text("", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    result = CliRunner().invoke(main, ["watch", "job.py"])
+    assert result.exit_code == 1
+    assert "Error: /nowhere/python: No such file" in result.output
+    assert Manifest.read(only_run(tmp_path)).status == "failed"

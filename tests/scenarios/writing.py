@@ -15,7 +15,7 @@ from traintrace.recording.rows import BookedStep
 from traintrace.runs.folder import create_folder
 from traintrace.runs.identity import Identity
 from traintrace.runs.manifest import Manifest
-from traintrace.runs.start import StartedRun
+from traintrace.runs.started import StartedRun
 
 _NS_PER_MS = 1e6
 _COST = TracerCost(700.0, None, 0.01, 0.2, 0.05)

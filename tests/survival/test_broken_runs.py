@@ -136,6 +136,14 @@ def test_nothing_to_read_is_no_run(tmp_path: Path, recorded: Recorded) -> None:
         open_run(tmp_path / "run")
 
 
+@pytest.mark.parametrize("holds", [".run-id", "ranks/rank-00001.sqlite"])
+def test_a_run_that_ended_before_it_was_announced_says_so(tmp_path: Path, holds: str) -> None:
+    (tmp_path / "run" / "ranks").mkdir(parents=True)
+    (tmp_path / "run" / holds).write_text("abc" if holds == ".run-id" else "")
+    with pytest.raises(RunReadError, match="ended before any of its ranks had written anything"):
+        open_run(tmp_path / "run")
+
+
 def test_damaged_sums_are_made_of_the_steps_and_still_add_up(
     recorded: Recorded, copy_of: CopyOf
 ) -> None:

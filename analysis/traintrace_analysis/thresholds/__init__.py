@@ -5,6 +5,7 @@ from typing import Final
 
 from traintrace_analysis.thresholds import (
     between_steps,
+    comparison,
     input_supply,
     judging,
     memory,
@@ -27,8 +28,10 @@ BY_FAMILY: Final[Mapping[str, Mapping[str, Threshold]]] = {
     "memory": memory.LIMITS,
     "system": system.LIMITS,
     "process": process.LIMITS,
+    "comparison": comparison.LIMITS,
 }
-"""The limits of each family of findings; "judging" and "warmup" hold for all of them."""
+"""The limits of each family of findings; "judging" and "warmup" hold for all of them,
+"comparison" for two sides of runs."""
 
 TABLE: Final[Mapping[str, Threshold]] = {
     name: entry for limits in BY_FAMILY.values() for name, entry in limits.items()

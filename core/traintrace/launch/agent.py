@@ -1,21 +1,20 @@
-"""Run torchrun: `python -m traintrace.launch.agent <torchrun's flags> -m traintrace.launch.worker ...`.
+"""Run torchrun, for `bootstrap.py agent <torchrun's flags> bootstrap.py worker ...`.
 
 Its workers learn whose children they are, so that none of them outlives it.
 """
 
-import sys
-
-from traintrace.launch.mainprogram import run_module
+from traintrace.launch.mainprogram import run_installed
 from traintrace.launch.parentdeath import this_process
-from traintrace.launch.plan import TORCHRUN, WORKER
+from traintrace.launch.plan import BOOTSTRAP, TORCHRUN
+
+
+def main(words: list[str]) -> None:
+    """Run torchrun with `words`."""
+    run_installed(TORCHRUN, _with_parent(words))
 
 
 def _with_parent(words: list[str]) -> list[str]:
-    if WORKER not in words:
+    if BOOTSTRAP not in words:
         return words
-    behind = words.index(WORKER) + 1
+    behind = words.index(BOOTSTRAP) + 2  # the file, and which program it starts
     return [*words[:behind], "--parent", this_process(), *words[behind:]]
-
-
-if __name__ == "__main__":
-    run_module(TORCHRUN, _with_parent(sys.argv[1:]))

@@ -17,11 +17,15 @@ Attach = Callable[[TraceOptions], Callable[[], None]]
 
 
 class Plugin(Protocol):
-    """An entry point: `name` is the module that triggers it, `load` gives its `attach`."""
+    """An entry point: `name` is the module that triggers it, `load` gives its `attach` out of `module`."""
 
     @property
     def name(self) -> str:
         """Dotted name of the module whose import triggers it."""
+
+    @property
+    def module(self) -> str:
+        """Dotted name of the module that holds its `attach`."""
 
     def load(self) -> Attach:
         """Import the plugin's `attach`."""
@@ -57,29 +61,36 @@ class _PluginFinder(MetaPathFinder):
         self._faults = faults
         self._waiting: dict[str, list[Plugin]] = {}
         self._detach: list[Callable[[], None]] = []
+        self._packages: set[str] = set()  # those of the plugins that wait
         for plugin in plugins:
-            self._waiting.setdefault(plugin.name, []).append(plugin)
+            with faults.guard(f"the tracing of {plugin.name}"):
+                self._packages.add(_package(plugin.module))
+                self._waiting.setdefault(plugin.name, []).append(plugin)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Give the spec that the other finders give, if a plugin waits for this module."""
+        """Give the spec that the other finders give, if a plugin waits for this module or may be held up by it."""
         # Somebody else's finder may have come before this one for a module that is waited for.
         self.attach_to_loaded()
-        if fullname not in self._waiting:
+        is_plugins = self._waiting and _package(fullname) in self._packages
+        if fullname not in self._waiting and not is_plugins:
             return None
         spec = self._find_elsewhere(fullname, path, target)
         if spec is not None and spec.loader is not None:
             self._listen(spec, spec.loader)
         return spec
 
-    def attach_to_loaded(self) -> None:
-        """Attach to what is there already, once its import is complete."""
+    def attach_to_loaded(self, complete: ModuleSpec | None = None) -> None:
+        """Attach to what is there already, once its import is complete.
+
+        Args:
+            complete: The module whose code has just run, though Python does not say so yet.
+        """
         for name in list(self._waiting):
             spec = getattr(sys.modules.get(name), "__spec__", None)
-            # Python's own mark of a module whose code still runs.
-            if spec is not None and not getattr(spec, "_initializing", False):
-                self._attach(name)
+            if spec is not None and not _is_initializing(spec, complete):
+                self._attach(name, complete)
 
     def undo(self) -> None:
         """Forget who waits, and detach who is attached."""
@@ -116,7 +127,7 @@ class _PluginFinder(MetaPathFinder):
                 del on_loader.exec_module
             run(module)
             if sys.modules.get(spec.name) is module:
-                self._attach(spec.name)
+                self.attach_to_loaded(spec)
 
         # If the module raises, the interpreter leaves the frames of its import out of the traceback. It knows
         # them by this name, and ours is no more to the point.
@@ -124,7 +135,38 @@ class _PluginFinder(MetaPathFinder):
         exec_module.__code__ = code
         on_loader.exec_module = exec_module
 
-    def _attach(self, name: str) -> None:
-        for plugin in self._waiting.pop(name, ()):
-            with self._faults.guard(f"the tracing of {name}"):
-                self._detach.append(plugin.load()(self._options))
+    def _attach(self, name: str, complete: ModuleSpec | None) -> None:
+        # A plugin whose own package is being imported, by whoever imports the plugin before the framework,
+        # is not all there. It is attached when that is.
+        plugins = [] if _is_helper_process() else self._waiting.pop(name, [])
+        held_up = [plugin for plugin in plugins if _is_half_imported(plugin.module, complete)]
+        if held_up:
+            self._waiting[name] = held_up
+        for plugin in plugins:
+            if plugin not in held_up:
+                with self._faults.guard(f"the tracing of {name}"):
+                    self._detach.append(plugin.load()(self._options))
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _is_half_imported(module: str, complete: ModuleSpec | None) -> bool:
+    package = _package(module)
+    return any(
+        _is_initializing(getattr(loaded, "__spec__", None), complete)
+        for name, loaded in list(sys.modules.items())
+        if _package(name) == package
+    )
+
+
+def _is_initializing(spec: ModuleSpec | None, complete: ModuleSpec | None) -> bool:
+    # Python's own mark of a module whose code still runs.
+    return spec is not complete and bool(getattr(spec, "_initializing", False))
+
+
+def _is_helper_process() -> bool:
+    """Tell whether this is the fork of a process that trains, e.g. a loader's worker: nothing of ours runs there."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.current_process().daemon

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 from traintrace.launch.plan import LaunchPlan, command_of
 from traintrace.launch.supervise import Ended, supervise
@@ -10,8 +11,12 @@ from traintrace.launch.torchrun import needs_agent
 from traintrace.runs.identity import RUN_VARIABLE
 
 
-def launch(plan: LaunchPlan) -> Ended:
+def launch(plan: LaunchPlan, on_start: Callable[[int], None] | None = None) -> Ended:
     """Run `plan` to its end, on the main thread; see `supervise` for what happens to signals.
+
+    Args:
+        plan: What is run.
+        on_start: Told of its process (torchrun's, if there are several) once it runs; it must not raise.
 
     Raises:
         OSError: No process can be started.
@@ -23,4 +28,5 @@ def launch(plan: LaunchPlan) -> Ended:
     gently = plan.disable and needs_agent(plan.torchrun)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    return supervise(command_of(plan), environment, signal.SIGTERM if gently else signal.SIGKILL)
+    death_signal = signal.SIGTERM if gently else signal.SIGKILL
+    return supervise(command_of(plan), environment, death_signal, on_start)

@@ -39,6 +39,12 @@ def run_script(path: str, arguments: list[str]) -> None:
 
 def run_module(name: str, arguments: list[str]) -> None:
     """Run the module `name` as `python -m name` would; see `run_script`."""
+    _lead_the_path(os.getcwd())
+    run_installed(name, arguments)
+
+
+def run_installed(name: str, arguments: list[str]) -> None:
+    """Run the module `name`, which is not looked for in the working directory."""
     sys.argv = ["-m", *arguments]
     _fresh_main()
     _run(lambda: _run_module_as_main(name, alter_argv=True))
@@ -63,7 +69,7 @@ def _fresh_main() -> dict[str, Any]:
 
 def _lead_the_path(folder: str) -> None:
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
-        sys.path[0] = folder  # where `python -m` had put the working directory
+        sys.path.insert(0, folder)
 
 
 def _code_of(file: str) -> CodeType:

@@ -1,5 +1,6 @@
 """What is to be launched, and the command that does it."""
 
+import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -8,8 +9,10 @@ from typing import Final, Literal
 from traintrace.launch.torchrun import needs_agent, refuse_unusable, with_free_port
 from traintrace.options import TraceOptions
 
-WORKER: Final = "traintrace.launch.worker"
-AGENT: Final = "traintrace.launch.agent"
+BOOTSTRAP: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap.py")
+# Words that follow `python` on a command line.
+WORKER: Final = (BOOTSTRAP, "worker")
+AGENT: Final = (BOOTSTRAP, "agent")
 TORCHRUN: Final = "torch.distributed.run"
 
 
@@ -60,11 +63,11 @@ class LaunchPlan:
 
 def command_of(plan: LaunchPlan) -> list[str]:
     """Give the command that starts `plan`, for this interpreter with the flags it runs under."""
-    traced = ["-m", WORKER, "--options", plan.options.to_json(), *plan.target.words()]
+    traced = [*WORKER, "--options", plan.options.to_json(), *plan.target.words()]
     words = plan.target.words() if plan.disable else traced
     if needs_agent(plan.torchrun):
-        agent = TORCHRUN if plan.disable else AGENT
-        words = ["-m", agent, *with_free_port(plan.torchrun), *words]
+        agent = ("-m", TORCHRUN) if plan.disable else AGENT
+        words = [*agent, *with_free_port(plan.torchrun), *words]
     return [sys.executable, *_interpreter_flags(), *words]
 
 

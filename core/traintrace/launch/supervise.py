@@ -43,6 +43,7 @@ def supervise(
     command: Sequence[str],
     environment: Mapping[str, str] | None = None,
     death_signal: int | None = None,
+    on_start: Callable[[int], None] | None = None,
 ) -> Ended:
     """Run `command` to its end; must be called on the main thread.
 
@@ -53,15 +54,20 @@ def supervise(
         command: What is run.
         environment: Its environment; None hands on ours.
         death_signal: What the kernel sends the command if this process is killed; None is SIGKILL.
+        on_start: Told of the command's process once it runs; it must not raise.
 
     Raises:
         OSError: The command cannot be started.
     """
+    tell = on_start or _nobody_asked
     if os.name == "nt":  # no process groups as meant here: the console interrupts everybody
-        return _ended(subprocess.call(command, env=environment))
+        with subprocess.Popen(command, env=environment) as process:
+            tell(process.pid)
+            return _ended(process.wait())
     heeded = [number for number in _PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
     with _arrivals(heeded) as arrived, Witness(heeded) as witness:
         process = _start(command, environment, heeded, death_signal or signal.SIGKILL, witness)
+        tell(process.pid)
         signalled = False
         while process.poll() is None:
             numbers = arrived(_LOOK_EVERY_S)
@@ -148,6 +154,10 @@ def _arrivals(heeded: list[signal.Signals]) -> Iterator[Callable[[float], set[in
             signal.signal(number, handler)
         os.close(read_end)
         os.close(write_end)
+
+
+def _nobody_asked(pid: int) -> None:
+    """Do nothing."""
 
 
 def _ended(returncode: int) -> Ended:

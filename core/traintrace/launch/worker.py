@@ -1,4 +1,4 @@
-"""Run a program traced: `python -m traintrace.launch.worker --options JSON [-m] TARGET [args]`.
+"""Run a program traced, for `bootstrap.py worker --options JSON [-m] TARGET [args]`.
 
 `traintrace run` starts this; the program runs as if it had been started itself.
 """
@@ -10,26 +10,35 @@ from typing import NoReturn
 from traintrace.faults import FaultReporter
 from traintrace.launch.importhook import attach_on_import
 from traintrace.launch.mainprogram import run_module, run_script
-from traintrace.launch.parentdeath import die_with
+from traintrace.launch.parentdeath import die_with, die_with_launcher
 from traintrace.options import TraceOptions
 from traintrace.registry import REGISTRY
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What the command line says; `parent` is empty where the launcher is the parent itself."""
+    """What the command line says.
+
+    Attributes:
+        parent: torchrun's process; empty where the launcher is the parent itself.
+        launcher: The launcher, where a rank has started this process; else empty.
+    """
 
     options: str
     parent: str
+    launcher: str
     module: bool
     target: str
     arguments: list[str]
 
 
-def _main(words: list[str]) -> None:
+def main(words: list[str]) -> None:
+    """Run the program that `words` name."""
     call = _parse(words)
     if call.parent:
         die_with(call.parent)
+    if call.launcher:
+        die_with_launcher(call.launcher)
     REGISTRY.launched = True
     faults = FaultReporter()
     with faults.guard("the whole trace"):
@@ -41,7 +50,7 @@ def _main(words: list[str]) -> None:
 
 def _parse(words: list[str]) -> _Call:
     # By hand: the program's own arguments may look like anything.
-    given = {"--options": "{}", "--parent": ""}
+    given = {"--options": "{}", "--parent": "", "--launcher": ""}
     rest = list(words)
     while rest and rest[0] in given:
         if len(rest) < 2:
@@ -52,13 +61,16 @@ def _parse(words: list[str]) -> _Call:
     rest = rest[1:] if module else rest
     if not rest:
         _refuse("no program is named")
-    return _Call(given["--options"], given["--parent"], module, rest[0], rest[1:])
+    return _Call(
+        options=given["--options"],
+        parent=given["--parent"],
+        launcher=given["--launcher"],
+        module=module,
+        target=rest[0],
+        arguments=rest[1:],
+    )
 
 
 def _refuse(reason: str) -> NoReturn:
     print(f"traintrace.launch.worker: {reason}", file=sys.stderr)
     raise SystemExit(2)
-
-
-if __name__ == "__main__":
-    _main(sys.argv[1:])

@@ -53,7 +53,8 @@ def assemble(segments: Mapping[int, bytes], into: Path) -> Assembly:
                 piece.write_bytes(gzip.decompress(data))
                 with attached(whole, f"{piece.resolve().as_uri()}?mode=ro"):
                     about = _merge(whole, about)
-            except (EOFError, ValueError, OSError, sqlite3.Error, zlib.error):
+            # The last two: it is whole, and was never a segment.
+            except (EOFError, ValueError, OSError, sqlite3.Error, zlib.error, KeyError, TypeError):
                 continue
             finally:
                 piece.unlink(missing_ok=True)

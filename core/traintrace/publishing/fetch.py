@@ -27,6 +27,8 @@ from traintrace.publishing.spool import fetched_folder, one_file, remove_empty
 _REPORT: Final = ("final_summary.json", "final_summary.txt")
 _NOTES: Final = ("manifest.json", *_REPORT)
 _OUTCOMES: Final = "nodes/"
+# A temporary file that nobody has written to for so long was left by a process that was killed.
+_FORGOTTEN_S: Final = 600.0
 # The end of a run waits so long at most for its report to be sent.
 SEND_S: Final = 30.0
 
@@ -102,8 +104,8 @@ def _bring(source: Location, files: list[str], folder: Path) -> None:
     spooled = spooled_ranks(source)  # what this machine has itself is newer than what it sent
     expected = {*finished, *segments, *spooled}
     for old in (folder / RANKS).iterdir():
-        if stem_of(old) not in expected:
-            old.unlink()
+        if stem_of(old) not in expected and not _is_being_written(old):
+            old.unlink(missing_ok=True)
     for stem in sorted(finished):
         _copy(source / rank_path(stem), folder / rank_path(stem))
     for stem, paths in sorted(segments.items()):
@@ -119,6 +121,14 @@ def _bring(source: Location, files: list[str], folder: Path) -> None:
         if path in _NOTES or path.startswith(_OUTCOMES):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             _copy(source / path, folder / path)
+
+
+def _is_being_written(path: Path) -> bool:
+    """Say whether another process that fetches the run may be at this temporary file."""
+    try:
+        return path.suffix == ".tmp" and time.time() - path.stat().st_mtime < _FORGOTTEN_S
+    except FileNotFoundError:
+        return True
 
 
 def _copy(source: Location, target: Path) -> None:

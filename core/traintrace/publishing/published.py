@@ -7,8 +7,9 @@ from typing import Final
 from traintrace.errors import RunReadError
 from traintrace.faults import FaultReporter
 from traintrace.publishing.fetch import fetch_run, forget_fetched, send_report
+from traintrace.publishing.layout import has_published, stem_of
 from traintrace.publishing.location import location
-from traintrace.publishing.patience import within
+from traintrace.publishing.patience import ANSWER_S, within
 from traintrace.publishing.publisher import Publisher
 from traintrace.publishing.spool import clear_spool
 from traintrace.publishing.waiting import silent_ranks
@@ -18,6 +19,18 @@ from traintrace.store.writer import RankWriter
 
 # The end of a run waits so long at most for what the other ranks published.
 FETCH_S: Final = 60.0
+
+
+def is_published_already(place: str, rank_file: Path) -> bool:
+    """Say whether a rank has published anything at `place`; False also if that does not answer now.
+
+    The publisher looks once more, when it has time.
+    """
+    where = location(place)
+    try:
+        return within(ANSWER_S, place, lambda: has_published(where, stem_of(rank_file)))
+    except OSError:
+        return False
 
 
 class PublishedRun:

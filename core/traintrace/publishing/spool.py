@@ -27,9 +27,13 @@ def own_folder() -> Path:
     """
     folder = _user_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if hasattr(os, "getuid") and folder.lstat().st_uid != os.getuid():
+    if not _is_ours(folder):
         raise PermissionError(f"{folder} belongs to another user")
     return folder
+
+
+def _is_ours(folder: Path) -> bool:
+    return not hasattr(os, "getuid") or folder.lstat().st_uid == os.getuid()
 
 
 def _user_folder() -> Path:
@@ -59,8 +63,8 @@ def spool_folder(place: Location) -> Path:
 def existing_spool(place: Location) -> Path | None:
     """Give the folder in which ranks of this machine recorded the run at `place`; None if there is none."""
     try:
-        folder = _user_folder() / "spool" / _name_for(place)
-        return folder if folder.is_dir() else None
+        user, folder = _user_folder(), _user_folder() / "spool" / _name_for(place)
+        return folder if folder.is_dir() and _is_ours(user) else None
     except OSError:
         return None
 

@@ -68,6 +68,7 @@ class Drain:
         sampler: Sampler,
         incidents: Incidents,
         keep_last: int | None,
+        keep_steps: tuple[int, int] | None = None,
         interval_s: float = FLUSH_INTERVAL_S,
     ) -> None:
         self._handover = handover
@@ -80,7 +81,9 @@ class Drain:
         self._sampler = sampler
         self._incidents = incidents
         self._interval_s = interval_s
-        self._retention = Retention(writer, keep_last=keep_last or KEEP_LAST)
+        self._retention = Retention(
+            writer, keep_last=keep_last or KEEP_LAST, keep_steps=keep_steps
+        )
         self._events = EventLog()
         self._scalars = LoggedValues()
         self._abandoned = 0  # the steps up to this number are flagged in the file

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 from traintrace.errors import RunReadError
@@ -40,6 +41,8 @@ from traintrace.runs.manifestvalues import without_controls
 
 # Jobs that may have been in one place before this one.
 _MOST_JOBS = 1_000
+# Runs that one process makes.
+_MOST_RUNS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +111,9 @@ def find_places(
         for job in _ids(identity.job, number):
             yield _claim(str(options.run_dir), name, job)
     else:
-        yield _agreed(options, plugin, identity, agree, faults, number)
-        while True:  # e.g. a rank that starts again by itself, in a place that was told by a store
-            yield _agreed(options, plugin, identity, None, faults, number)
+        # More than once e.g. where torchrun starts its ranks anew, uncounted, since a node came or went.
+        for asked in count(number, _MOST_RUNS):
+            yield _agreed(options, plugin, identity, agree, faults, asked)
 
 
 def _ids(first: str, number: int) -> Iterator[str]:

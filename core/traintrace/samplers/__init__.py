@@ -5,7 +5,7 @@ that fails is None. Nothing here initialises CUDA, and nothing runs in loader wo
 """
 
 from traintrace.samplers.allowance import cpu_count
-from traintrace.samplers.program import ProgramReader, child_that_runs
+from traintrace.samplers.program import ProgramReader
 from traintrace.samplers.resident import ResidentMemory
 from traintrace.samplers.sampler import Sampler, Watched, pause_s
 
@@ -14,7 +14,6 @@ __all__ = [
     "ResidentMemory",
     "Sampler",
     "Watched",
-    "child_that_runs",
     "cpu_count",
     "pause_s",
 ]

@@ -2,10 +2,8 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Final
-
-import psutil
 
 from traintrace.ports import UsedDevice
 from traintrace.readings import Reading
@@ -80,20 +78,3 @@ def visible_gpus(environment: Mapping[str, str], device_files: list[str]) -> lis
         ends = next((n for n, name in enumerate(names) if name in ("", "-1")), len(names))
         count = min(count, ends)
     return [UsedDevice(number) for number in range(count)]
-
-
-def child_that_runs(command: Sequence[str]) -> int | None:
-    """Give the process that this one started with `command`; None if there is none (yet)."""
-    try:
-        children = psutil.Process().children()
-    except (psutil.Error, OSError):
-        return None
-    return next((child.pid for child in children if _words(child) == list(command[1:])), None)
-
-
-def _words(process: psutil.Process) -> list[str]:
-    # Without the interpreter's own name, which may be spelt another way once it runs.
-    try:
-        return process.cmdline()[1:]
-    except (psutil.Error, OSError):
-        return []

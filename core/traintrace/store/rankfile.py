@@ -10,7 +10,7 @@ from traintrace import accounts, facts
 from traintrace.errors import NewerSchemaError, RunReadError
 from traintrace.facts import LoaderSetup, RankFacts, Setup, TracerCost
 from traintrace.runs.liveness import is_dead
-from traintrace.store.reader import RankReader
+from traintrace.store.reader import LAST_POSSIBLE, RankReader
 from traintrace.store.schema import COUNTERS, STEP_COLUMNS
 
 NAME: Final = re.compile(r"rank-(\d{5})(?:\.a(\d+))?\.sqlite")
@@ -48,13 +48,16 @@ class RankFile:
         return f"rank {int(found[1])}{attempt}"
 
 
-def read_rank(location: str, columns: Sequence[str], since: int) -> RankFile:
+def read_rank(
+    location: str, columns: Sequence[str], since: int, until: int = LAST_POSSIBLE
+) -> RankFile:
     """Read one rank's file; nothing but a newer schema makes this fail.
 
     Args:
         location: Its path, or a shared in-memory name.
         columns: Columns of `steps`.
         since: Leave out steps up to this number.
+        until: Leave out steps, and their spans, after this number.
 
     Raises:
         NewerSchemaError: It was written by a newer traintrace.
@@ -67,7 +70,7 @@ def read_rank(location: str, columns: Sequence[str], since: int) -> RankFile:
     except RunReadError as error:
         return RankFile(location, None, _why(error, location))
     try:
-        return _read(reader, location, columns, since)
+        return _read(reader, location, columns, since, until)
     except RunReadError as error:
         return RankFile(location, None, _why(error, location))
     finally:
@@ -112,7 +115,9 @@ def _why(error: RunReadError, location: str) -> str:
     return str(error).removeprefix(f"{location}: ")
 
 
-def _read(reader: RankReader, location: str, columns: Sequence[str], since: int) -> RankFile:
+def _read(
+    reader: RankReader, location: str, columns: Sequence[str], since: int, until: int
+) -> RankFile:
     meta = reader.meta()
     if "status" not in meta and not reader.damage and not reader.last_step():
         return RankFile(location, None, _NO_RECORD)
@@ -132,8 +137,8 @@ def _read(reader: RankReader, location: str, columns: Sequence[str], since: int)
         # Without the counters there is no number of transitions to price.
         cost=_cost_from(_mapping(meta.get("cost")) if "counters" in meta else {}),
         totals=totals,
-        columns=reader.columns(columns, since=since),
-        spans=reader.spans(since=since),
+        columns=reader.columns(columns, since=since, until=until),
+        spans=reader.spans(since=since, until=until),
         regions=reader.regions(since=since),
         scalars=reader.scalars(since=since),
         events=reader.events(),
@@ -149,15 +154,21 @@ def _read(reader: RankReader, location: str, columns: Sequence[str], since: int)
         missing = ", ".join(reader.damage)
         warnings.append(f"its file is damaged; not in this report: {missing}")
     ended_ns = totals.start_ns + totals.wall_ns
-    seen = meta.get("seen")
-    known = isinstance(seen, list) and len(seen) == 2 and all(isinstance(at, int) for at in seen)
+    seen_ns, seen_unix_ns = _seen(meta.get("seen"))
     return RankFile(
         location,
-        replace(read, warnings=warnings),
-        seen_ns=max(seen[0], ended_ns) if seen is not None and known else ended_ns,
-        seen_unix_ns=seen[1] if seen is not None and known else None,
+        replace(read, warnings=warnings, seen_ns=seen_ns),
+        seen_ns=max(seen_ns or 0, ended_ns),
+        seen_unix_ns=seen_unix_ns,
         is_gone=is_dead(meta.get("process")),
     )
+
+
+def _seen(value: object) -> tuple[int, int] | tuple[None, None]:
+    """Give the moment at which a rank was alive last, on its own clock and on the wall clock."""
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(at, int) for at in value):
+        return value[0], value[1]
+    return None, None
 
 
 def _totals_of_rows(reader: RankReader, meta: Mapping[str, Any]) -> facts.Totals:

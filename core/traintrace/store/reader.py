@@ -23,6 +23,7 @@ from traintrace.store.tables import Record, Tables
 
 # Ranges of missing steps that are named one by one.
 _NAMED: Final = 4
+LAST_POSSIBLE: Final = 2**63 - 1
 _NO_COUNTERS: Final = dict.fromkeys(COUNTERS, 0) | {"gc_ns": None}
 
 
@@ -59,12 +60,15 @@ class RankReader:
         """Close the file."""
         self._tables.close()
 
-    def columns(self, names: Sequence[str], *, since: int = 0) -> dict[str, Column]:
+    def columns(
+        self, names: Sequence[str], *, since: int = 0, until: int = LAST_POSSIBLE
+    ) -> dict[str, Column]:
         """Read the named columns of `steps` in step order; a column the file lacks is all None.
 
         Args:
             names: Columns of the table.
             since: Leave out steps up to this number.
+            until: Leave out steps after this number.
 
         Raises:
             KeyError: A name is no column of the table.
@@ -74,7 +78,7 @@ class RankReader:
             raise KeyError(f"no column {unknown[0]!r}; columns are {', '.join(STEP_COLUMNS)}")
         stored = self._tables.stored("steps")
         present = [name for name in names if name in stored]
-        rows = self._step_rows([f"ifnull({name},{MISSING})" for name in present], since)
+        rows = self._step_rows([f"ifnull({name},{MISSING})" for name in present], since, until)
         try:
             read = [Column(column) for column in zip(*rows, strict=True)]
         except (TypeError, OverflowError):
@@ -86,11 +90,14 @@ class RankReader:
         nothing = Column([MISSING]) if length else Column()
         return {name: columns.get(name, Column(nothing.values * length)) for name in names}
 
-    def _step_rows(self, chosen: Sequence[str], since: int) -> list[Row]:
+    def _step_rows(
+        self, chosen: Sequence[str], since: int, until: int = LAST_POSSIBLE
+    ) -> list[Row]:
         """Read rows of steps, each with its number before what was chosen."""
         columns = ["step", *chosen]
         rows = self._tables.sound(
-            f"SELECT {', '.join(columns)} FROM steps WHERE step > {since:d} ORDER BY step"
+            f"SELECT {', '.join(columns)} FROM steps "
+            f"WHERE step > {since:d} AND step <= {until:d} ORDER BY step"
         )
         if rows is not None:
             steps = [since, *(row[0] for row in rows)]
@@ -99,6 +106,8 @@ class RankReader:
                 return rows
         last = self._last_counted()
         rows = self._tables.salvaged("steps", columns, since, last)
+        rows = [row for row in rows if row[0] <= until]
+        last = None if last is None else min(last, until)
         self._miss_steps([row[0] for row in rows], since + 1, last)
         return rows
 
@@ -137,11 +146,11 @@ class RankReader:
             found = [(max((row[0] for row in self._step_rows([], 0)), default=0),)]
         return int(found[0][0])
 
-    def spans(self, *, since: int = 0) -> list[facts.Span]:
-        """Read the spans after step `since`, in the order in which they were written."""
+    def spans(self, *, since: int = 0, until: int = LAST_POSSIBLE) -> list[facts.Span]:
+        """Read the spans after step `since` up to `until`, in the order in which they were written."""
         return self._tables.records(
             "spans",
-            self._after("spans", ["step", "account", "inside", "ns", "calls"], since),
+            self._after("spans", ["step", "account", "inside", "ns", "calls"], since, until),
             lambda step, name, inside, ns, calls: facts.Span(step, name, bool(inside), ns, calls),
         )
 
@@ -159,11 +168,13 @@ class RankReader:
             lambda step, name, value: facts.Scalar(step, name, nan if value is None else value),
         )
 
-    def _after(self, table: str, columns: Sequence[str], since: int) -> list[Row]:
-        """Read the rows after step `since`; `step` is the first of the columns."""
-        rows = self._tables.rows(table, columns, f" WHERE step > {since:d}")
+    def _after(
+        self, table: str, columns: Sequence[str], since: int, until: int = LAST_POSSIBLE
+    ) -> list[Row]:
+        """Read the rows after step `since` up to `until`; `step` is the first of the columns."""
+        rows = self._tables.rows(table, columns, f" WHERE step > {since:d} AND step <= {until:d}")
         # Rows around damage come without the condition.
-        return [row for row in rows if _is_integer(row[0]) and row[0] > since]
+        return [row for row in rows if _is_integer(row[0]) and since < row[0] <= until]
 
     def events(self) -> list[facts.Event]:
         """Read the events in the order in which they were written; before schema 2 none has a length."""

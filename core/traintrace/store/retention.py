@@ -1,7 +1,7 @@
 """Retention: a run of any length keeps its disk bounded. Old raw rows become blocks; totals stay exact.
 
-Raw rows kept: the first ones and the latest ones. What lies between is folded, block by block, into
-count, sum, sum of squares, minimum, maximum and a log-bin histogram per account.
+Raw rows kept: the first ones, the latest ones, and a range that was asked for. What lies between is
+folded, block by block, into count, sum, sum of squares, minimum, maximum and a log-bin histogram per account.
 """
 
 import json
@@ -31,17 +31,26 @@ class Retention:
         keep_first: int = KEEP_FIRST,
         keep_last: int = KEEP_LAST,
         block: int = BLOCK,
+        keep_steps: tuple[int, int] | None = None,
     ) -> None:
         self._writer = writer
         self._keep_last = keep_last
         self._block = block
+        self._keep_steps = keep_steps
         self._next = keep_first + 1
 
     def apply(self, last_step: int) -> None:
-        """Fold every whole block that has left the window of raw rows."""
+        """Fold every whole block that has left the window of raw rows and holds no step to be kept."""
         while self._next + self._block - 1 <= last_step - self._keep_last:
-            self._fold(self._next, self._next + self._block - 1)
-            self._next += self._block
+            last = self._next + self._block - 1
+            if not self._is_kept(self._next, last):
+                self._fold(self._next, last)
+            self._next = last + 1
+
+    def _is_kept(self, first: int, last: int) -> bool:
+        return self._keep_steps is not None and (
+            first <= self._keep_steps[1] and self._keep_steps[0] <= last
+        )
 
     def _fold(self, first: int, last: int) -> None:
         columns = ", ".join(f"{name}_ns" for name in _FOLDED)

@@ -63,11 +63,15 @@ class RankWriter:
             open(path, "xb").close()
         except FileExistsError:
             raise FileExistsError(f"{path}: this rank has recorded in this run already") from None
-        self._connection = _connect_for_writing(self.location)
+        try:
+            self._connection = _connect_for_writing(self.location)
+        except sqlite3.Error:
+            remove_rank_file(path)
+            raise
         try:
             self._lay_out()
         except sqlite3.Error:
-            self._connection.close()
+            self.take_back()
             raise
 
     def _lay_out(self) -> None:
@@ -204,6 +208,17 @@ class RankWriter:
         """Close whatever `close` left open."""
         self._connection.close()
 
+    def take_back(self) -> None:
+        """Close the file and leave nothing of it."""
+        self._connection.close()
+        remove_rank_file(self.path)
+
+
+def remove_rank_file(path: Path) -> None:
+    """Remove a rank's file with all that SQLite keeps beside it."""
+    for ending in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+
 
 # A phase that the host did not see in a step has no device time either: absent, and not zero.
 _UPDATE_DEVICE: Final = (
@@ -240,6 +255,10 @@ def _connect_for_writing(location: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         location, uri=location.startswith("file:"), check_same_thread=False, timeout=10
     )
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection

@@ -185,8 +185,13 @@ class TraceCallback(TrainerCallback):
 
     @property
     def run_folder(self) -> Path | None:
-        """Give the folder of the latest run; None before the first and if tracing is off."""
-        return None if self._session is None else self._session.as_run().folder
+        """Give the folder of the latest run; None before the first, if tracing is off, and for a run at a URL."""
+        return None if self._session is None else self._session.run_folder
+
+    @property
+    def run_place(self) -> str | None:
+        """Give what `traintrace report` takes for the latest run: its path or URL; None if there is none."""
+        return None if self._session is None else self._session.place
 
     def summary(self) -> "Summary":
         """Give the summary as of now, during the run or after it; empty if tracing is off."""

@@ -145,8 +145,13 @@ class TraceCallback(namespaces.CallbackBase):
 
     @property
     def run_folder(self) -> Path | None:
-        """Give the folder of the newest run; None before there is one."""
-        return None if self._session is None else self._session.as_run().folder
+        """Give the folder of the newest run; None before there is one, and for a run at a URL."""
+        return None if self._session is None else self._session.run_folder
+
+    @property
+    def run_place(self) -> str | None:
+        """Give what `traintrace report` takes for the newest run: its path or URL; None before there is one."""
+        return None if self._session is None else self._session.place
 
     def summary(self) -> "Summary":
         """Give the summary as of now, during the run or after it; empty before there is one."""

@@ -5,16 +5,18 @@ Such a process knows nothing of the launcher of the first one; so its command is
 """
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from traintrace.faults import FaultReporter
+from traintrace.launch.parentdeath import name_of
+from traintrace.launch.plan import WORKER
 from traintrace.options import TraceOptions
 from traintrace.patching import replace_attribute
 from traintrace.registry import REGISTRY
 
-WORKER: Final = "traintrace.launch.worker"
 # Packages that start processes, and what is there once a package is loaded to its end.
 _PACKAGES: Final = (
     ("lightning.fabric", "Fabric"),
@@ -71,6 +73,8 @@ def _led_with_folder(module: Any, options: TraceOptions) -> Callable[..., Any]:
 def lead(command: Any, options: TraceOptions) -> Any:
     """Give `[python, (-m,) target, ...]` with our worker between the two; anything else as it is."""
     interpreter, *rest = command
-    if interpreter != sys.executable or rest[:2] == ["-m", WORKER]:
+    if interpreter != sys.executable or rest[:2] == [*WORKER]:
         return command
-    return [interpreter, "-m", WORKER, "--options", options.to_json(), *rest]
+    # Lightning itself leaves them to themselves when this process ends; the launcher's end is another thing.
+    launcher = ["--launcher", name_of(os.getppid())] if REGISTRY.launched else []
+    return [interpreter, *WORKER, "--options", options.to_json(), *launcher, *rest]

@@ -53,15 +53,7 @@ def open_session(trainer: Any, options: TraceOptions) -> Session:
             packages=("torch", "numpy", "lightning", "pytorch-lightning"),
         ),
         on_finish=_report,
-        # Lightning starts processes of its own and tells them their place by other variables.
-        identity=replace(
-            Identity.from_environment(),
-            rank=trainer.global_rank,
-            local_rank=trainer.local_rank,
-            world_size=trainer.world_size,
-            node=trainer.node_rank,
-            nodes=trainer.num_nodes,
-        ),
+        identity=_identity_of(trainer),
     )
     if no_clock is not None:
         session.unmeasured["device_clock"] = no_clock
@@ -69,6 +61,29 @@ def open_session(trainer: Any, options: TraceOptions) -> Session:
         for name in ("h2d", "forward", "backward", "optimizer"):
             session.unmeasured[name] = 'the trace level is "step"'
     return session
+
+
+def _identity_of(trainer: Any) -> Identity:
+    """Give who this process is: Lightning starts processes of its own and tells them by other variables."""
+    known = Identity.from_environment()
+    is_lightnings = trainer.world_size > 1 and _starts_processes(trainer.strategy)
+    return replace(
+        known,
+        rank=trainer.global_rank,
+        local_rank=trainer.local_rank,
+        world_size=trainer.world_size,
+        node=trainer.node_rank,
+        nodes=trainer.num_nodes,
+        launcher="lightning" if is_lightnings and known.launcher == "none" else known.launcher,
+    )
+
+
+def _starts_processes(strategy: Any) -> bool:
+    cluster = getattr(strategy, "cluster_environment", None)
+    launcher = getattr(strategy, "launcher", None)
+    # A process that was spawned or forked has LOCAL_RANK, which reads as if others had started it.
+    multiplies = any("MultiProcessing" in kind.__name__ for kind in type(launcher).__mro__)
+    return multiplies or not getattr(cluster, "creates_processes_externally", True)
 
 
 def clock_of(device: torch.device) -> tuple[DeviceClock | None, str | None]:

@@ -230,8 +230,13 @@ class Tracer(Marks):
 
     @property
     def run_folder(self) -> Path | None:
-        """Give the folder of the run; None if tracing is off."""
-        return None if self._session is None else self._session.folder
+        """Give the folder of the run; None if tracing is off, and for a run at a URL."""
+        return None if self._session is None else self._session.run_folder
+
+    @property
+    def run_place(self) -> str | None:
+        """Give what `traintrace report` takes for the run: its path or URL; None if tracing is off."""
+        return None if self._session is None else self._session.place
 
     def summary(self) -> "Summary":
         """Give the summary as of now, during the run or after it; empty if there is nothing to read."""

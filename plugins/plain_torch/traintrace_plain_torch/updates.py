@@ -11,9 +11,10 @@ from typing import Any, Final
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from traintrace.accounts import BACKWARD
 from traintrace.pytorch.graphs import outside_graphs
 from traintrace.pytorch.loopstate import LoopState
-from traintrace.recording.journal import OPEN
+from traintrace.recording.journal import OPEN, UNUSED
 from traintrace.session import Session
 
 NO_LOADER: Final = (
@@ -37,6 +38,7 @@ class _Steps:
         self._ends: int | None = None
         self._others: set[int] = set()
         self._open = session.journal.marker(OPEN)
+        self._take_back_batches, loop.take_back = loop.take_back, self.take_back
 
     def updated(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """An optimizer has stepped."""
@@ -55,10 +57,21 @@ class _Steps:
         if self._ends is None:  # what is before the first update is a part of a step
             session.unmeasured["input_wait"] = NO_LOADER
         else:
-            capture.micro_batches = 1
+            capture.micro_batches = 0  # nobody knows how many backwards are one batch's
             session.end_step(capture, True)
         self._ends = own
         if session.recording:
             if session.open_memory is not None:
                 session.open_memory()
             self._open()
+
+    def take_back(self) -> None:
+        """The span ends: what follows the last update and trains nothing is no step that was dropped."""
+        session = self._session
+        if self._loop.has_loader:
+            if self._take_back_batches is not None:
+                self._take_back_batches()
+        elif not session.journal.holds(BACKWARD):
+            session.journal.write(UNUSED)
+            session.capture.ended = True  # never a step: nothing to publish and nothing to abort
+            session.current_capture()

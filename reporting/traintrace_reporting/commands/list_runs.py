@@ -13,7 +13,8 @@ from traintrace_reporting.commands.printing import EXIT_CODES, print_json, print
 def list_runs(run_dir: Path, as_json: bool) -> None:
     """List the runs in RUN_DIR (default: runs), oldest first.
 
-    A run whose manifest cannot be read is listed as such, and the exit code is 1.
+    A run whose manifest cannot be read is listed as such, and the exit code is 1. Four and more completed runs of
+    equal versions, machine and configuration get a line on the trend of their step time.
 
     Example: traintrace list runs
     """
@@ -24,6 +25,8 @@ def list_runs(run_dir: Path, as_json: bool) -> None:
         print_json(runs)
     elif runs:
         print_page(listing.render(runs))
+        for told in listing.trends(runs):
+            click.echo(told)
     else:
         click.echo(f"No runs in {run_dir}.")
     if errors:

@@ -48,6 +48,18 @@ _EPILOG = (
 @click.option(
     "--retention", type=int, metavar="N", help="So many of the latest steps keep a row each."
 )
+@click.option(
+    "--publish-interval",
+    type=float,
+    metavar="SECONDS",
+    help="Time between two transfers of new rows to a URL or network file system.",
+)
+@click.option(
+    "--wait-for-ranks",
+    type=float,
+    metavar="SECONDS",
+    help="How long the report waits for ranks and nodes that have not ended.",
+)
 @click.option("--disable", is_flag=True, help="Install nothing and record nothing; train only.")
 @torchrun_options
 def run(
@@ -59,6 +71,8 @@ def run(
     warmup_steps: int | None,
     interval: float | None,
     retention: int | None,
+    publish_interval: float | None,
+    wait_for_ranks: float | None,
     disable: bool,
     **torchrun: Any,
 ) -> None:
@@ -81,6 +95,8 @@ def run(
         warmup_steps=warmup_steps,
         interval=interval,
         history_retention=retention,
+        publish_interval=publish_interval,
+        wait_for_ranks=wait_for_ranks,
         enabled=False if disable else None,
     )
     try:

@@ -29,7 +29,10 @@ def as_flag(message: str) -> str:
     """Call an option as the command line does; what the file says was checked when it was read."""
     for option, flag in (
         ("interval_s=", "--interval "),
+        ("max_steps=", "--max-steps "),
         ("retention_steps=", "--retention "),
+        ("publish_interval_s=", "--publish-interval "),
+        ("wait_for_ranks_s=", "--wait-for-ranks "),
         ("run_dir=", "--run-dir "),
         ("name=", "--run-name "),
     ):

@@ -1,6 +1,7 @@
 """`traintrace watch`: look at a program from outside, with nothing put into it."""
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -47,7 +48,9 @@ def watch(
     """
     from traintrace_reporting.watching import watch_program
 
-    settings = with_flags(load_settings(), run_dir=run_dir, interval=interval)
+    # What a guard measures are steps, and nothing here knows any.
+    unguarded = replace(load_settings(), guard=None)
+    settings = with_flags(unguarded, run_dir=run_dir, interval=interval)
     try:
         options = settings.options(run_name)
         code = watch_program(target, given_flags(torchrun), settings, options)

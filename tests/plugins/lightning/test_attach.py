@@ -1,5 +1,6 @@
 """What `attach` gives a Trainer that names no callback, and what automatic tracing leaves to it."""
 
+import os
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -9,7 +10,10 @@ import pytest
 
 from tests.labs.lightning import Lab
 from traintrace import TraintraceWarning, open_run
+from traintrace.launch.parentdeath import name_of
+from traintrace.launch.plan import WORKER
 from traintrace.options import TraceOptions
+from traintrace.registry import REGISTRY
 from traintrace.runs.manifest import Manifest
 from traintrace_lightning import children
 from traintrace_lightning.attach import attach
@@ -76,9 +80,17 @@ def test_ranks_that_lightning_starts_run_through_the_worker(lab: Lab, package: s
     again()
     detach()
     assert module._basic_subprocess_cmd is untouched
-    assert command[:4] == [sys.executable, "-m", "traintrace.launch.worker", "--options"]
+    assert command[:4] == [sys.executable, *WORKER, "--options"]
     assert TraceOptions.from_json(command[4]).max_steps == 9
     assert [command[0], *command[5:]] == plain
+
+
+def test_ranks_that_lightning_starts_know_the_launcher_of_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(REGISTRY, "launched", True)
+    command = children.lead([sys.executable, "train.py"], TraceOptions())
+    assert command[-3:] == ["--launcher", name_of(os.getppid()), "train.py"]
 
 
 def test_a_command_of_another_kind_is_left_as_it_is() -> None:

@@ -9,6 +9,7 @@ import pytest
 from lightning.pytorch.loops import training_epoch_loop
 
 from tests.labs.lightning_scripts import Script
+from traintrace.runs.manifest import Manifest
 
 # Rank 1 is 30 ms late with its gradients, and 40 ms late to the next step.
 SLOW_RANK = """
@@ -46,6 +47,8 @@ def test_two_ranks_share_a_run_and_neither_is_blamed_for_the_other(
     script = Script(tmp_path, body)
     run = script.run(*launcher)
     assert (run.world_size, run.status) == (2, "completed")
+    (folder,) = script.run_dir.iterdir()
+    assert Manifest.read(folder).launcher == ("torchrun" if launcher else "lightning")
     ranks = script.ranks()
     assert [rank.rank.rank for rank in ranks] == [0, 1]
     for rank in ranks:

@@ -90,6 +90,18 @@ def test_a_loop_without_a_loader_has_a_step_for_each_update(script: Script) -> N
     assert rank.totals.steps == 4  # before the first update nothing was there to begin with
     assert rank.columns["backward_calls"] == [1] * 4
     assert "no DataLoader" in rank.unmeasured["input_wait"]
+    assert rank.totals.steps_aborted == 0  # nothing of a step came after the last update
+    # A group of backwards and one update are not told from two losses of one batch.
+    assert (rank.totals.micro_batches, rank.setup.accumulation) == (0, None)
+
+
+def test_a_step_without_a_loader_that_the_end_cuts_off_is_dropped(script: Script) -> None:
+    model, optimizer = made()
+    for _ in range(5):
+        update(model, optimizer, torch.ones(2, 4))
+    model(torch.ones(2, 4)).mean().backward()
+    rank = script.rank()
+    assert (rank.totals.steps, rank.totals.steps_aborted) == (4, 1)
 
 
 def test_optimizers_that_take_turns_without_a_loader_make_one_step(script: Script) -> None:

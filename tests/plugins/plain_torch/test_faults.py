@@ -191,7 +191,7 @@ ENTRIES = [
     (Drain, "flush", 4),
     (Drain, "close", 4),
     ("traintrace_reporting.finish", "summarise_run", 4),
-    ("traintrace.runs.start", "StartedRun.finish", 4),
+    ("traintrace.runs.started", "StartedRun.finish", 4),
 ]
 
 

@@ -1,0 +1,1 @@
+"""How often the gates are wrong: simulated runs of the same code, and of slower code."""
