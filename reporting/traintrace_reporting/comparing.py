@@ -158,7 +158,7 @@ def _answer(comparison: Comparison, threshold_pct: float, reference: Input) -> A
     blamed = _blamed(comparison) if guard.outcome == "SLOWER" else None
     measured = reference.summary["guard"]["declaration"]["measurement"]
     first = measured["start_step"]
-    line = f"{guard.outcome}: step {_change(comparison)}limit {threshold_pct:g} %)"
+    line = f"{guard.outcome}: {_change(comparison, threshold_pct)}"
     if blamed is not None:
         line += f", {_told(blamed)}"
     elif guard.outcome == "SLOWER":
@@ -173,13 +173,15 @@ def _answer(comparison: Comparison, threshold_pct: float, reference: Input) -> A
     )
 
 
-def _change(comparison: Comparison) -> str:
+def _change(comparison: Comparison, threshold_pct: float) -> str:
+    """Give the change of the usual step, which decides, and the means, which outliers move."""
+    limit = f"limit {threshold_pct:g} %"
     step = next((one for one in comparison.metrics if one.name == "step_time"), None)
     if step is None or step.a.mean_ms is None or step.b.mean_ms is None or step.ratio is None:
-        return "("
+        return limit
     scale = max(step.a.mean_ms, step.b.mean_ms)
     a, b = (milliseconds(side.mean_ms, scale) for side in (step.a, step.b))
-    return f"{a} -> {b} ms ({100.0 * (step.ratio - 1.0):+.1f} %, "
+    return f"step {100.0 * (step.ratio - 1.0):+.1f} % ({limit}), mean {a} -> {b} ms"
 
 
 def _blamed(comparison: Comparison) -> PhaseBlame | None:

@@ -126,7 +126,7 @@ def _metrics(content: Mapping[str, Any], width: int) -> Iterator[RenderableType]
                 milliseconds(one["b"]["mean_ms"], scale),
                 _signed(one["difference_ms"], scale),
                 _interval(one["low_ms"], one["high_ms"], scale),
-                _percent(one["ratio"]),
+                _growth(one["a"]["mean_ms"], one["b"]["mean_ms"]),
                 _judged(one["judged"]),
             )
         yield table
@@ -221,6 +221,11 @@ def _interval(low: object, high: object, scale: float) -> str:
     if finite(low) is None or finite(high) is None:
         return "-"
     return f"{_signed(low, scale)} to {_signed(high, scale)}"
+
+
+def _growth(a: object, b: object) -> str:
+    before, after = finite(a), finite(b)
+    return "-" if not before or after is None else _percent(after / before)
 
 
 def _percent(ratio: object) -> str:

@@ -11,10 +11,12 @@ from tests.labs.coresessions import open_session, run, slurm, start, step
 from traintrace import open_run
 from traintrace.faults import TraintraceWarning
 from traintrace.ports import Ports, Runtime
+from traintrace.recording.ending import EndStatus
 from traintrace.registry import REGISTRY
 from traintrace.runs.folder import create_folder, rank_files
 from traintrace.runs.identity import Identity
 from traintrace.runs.manifest import Manifest, update
+from traintrace.runs.started import StartedRun
 from traintrace_analysis.history import list_attempts
 
 ONE_RUN = """
@@ -188,6 +190,26 @@ def test_the_run_ended_before_rank_0_waited_for_the_others(
     ended_at = Manifest.read(tmp_path / "run").ended_at
     assert ended_at is not None
     assert time.time() - ended_at >= 0.5
+
+
+@pytest.mark.parametrize(("status", "waits_s"), [("failed", 1.0), ("completed", 7.0)])
+def test_a_rank_that_failed_does_not_keep_its_launcher_waiting(
+    tmp_path: Path,
+    faults_are_reported: None,
+    monkeypatch: pytest.MonkeyPatch,
+    status: EndStatus,
+    waits_s: float,
+) -> None:
+    asked: list[float] = []
+
+    def wait(run: StartedRun, identity: Identity, deadline_s: float) -> list[int]:
+        asked.append(deadline_s)
+        return []
+
+    monkeypatch.setattr(StartedRun, "wait_for_ranks", wait)
+    identity = Identity(world_size=2, shared_run=str(tmp_path / "run"))
+    open_session(tmp_path, identity, wait_for_ranks_s=7.0).finish(status)
+    assert asked == [waits_s]
 
 
 def test_restarts_keep_the_run_and_tell_the_time_between_them(tmp_path: Path) -> None:

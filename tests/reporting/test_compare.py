@@ -135,7 +135,9 @@ def test_r12_one_line_names_the_phase_that_made_it_slower(place: Callable[..., P
     result = run(place("a"), place("slow"), THRESHOLD, 20)
     assert result.exit_code == 4
     (line,) = [line for line in result.stdout.splitlines() if line.startswith("SLOWER")]
-    assert re.search(r" ms \(\+5\d\.\d %, limit 20 %\), backward \+\d\.\d+ ms$", line)
+    assert re.search(
+        r"step \+5\d\.\d % \(limit 20 %\), mean 11\.\d+ -> 17\.\d+ ms, backward \+\d\.\d+ ms$", line
+    )
 
 
 def test_the_measured_steps_decide_and_not_the_rest_of_the_run(place: Callable[..., Path]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from traintrace.faults import FaultReporter
 from traintrace.options import TraceOptions
@@ -11,6 +12,9 @@ from traintrace.runs.identity import Identity
 from traintrace.runs.manifest import TelemetryStatus
 from traintrace.runs.started import StartedRun
 from traintrace.store.writer import RankWriter
+
+# After a failure the launcher ends the other ranks, and learns of it only when this process has ended.
+WAIT_AFTER_FAILURE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class Conclusion:
         if not reports:
             return
         if not alone:
-            late = self._wait_for_ranks()
+            late = self._wait_for_ranks(status)
             with self.faults.guard("how much of the record is there, in the manifest"):
                 self.run.judge_telemetry(self._telemetry(dropped_rows, late), self.identity)
         if self.on_finish is not None:
@@ -70,10 +74,13 @@ class Conclusion:
         lost = late or self.writer.fault is not None or dropped_rows
         return "partial" if lost else "complete"
 
-    def _wait_for_ranks(self) -> Sequence[int]:
+    def _wait_for_ranks(self, status: EndStatus) -> Sequence[int]:
         late: Sequence[int] = range(1, self.identity.world_size)
+        wait_s = self.options.wait_for_ranks_s
+        if status == "failed":
+            wait_s = min(wait_s, WAIT_AFTER_FAILURE_S)
         with self.faults.guard("waiting for the other ranks"):
-            late = self.run.wait_for_ranks(self.identity, self.options.wait_for_ranks_s)
+            late = self.run.wait_for_ranks(self.identity, wait_s)
             if late:
                 ranks = ", ".join(map(str, late))
                 self.faults.warn(

@@ -24,14 +24,14 @@ BREAKS = (
     Break(  # every rank takes itself for the first
         ("d08",),
         "plugins/lightning/traintrace_lightning/opening.py",
-        "            rank=trainer.global_rank,",
-        "            rank=0,",
+        "        rank=trainer.global_rank,",
+        "        rank=0,",
     ),
     Break(  # ranks do not join the job's run
         ("d09",),
         "core/traintrace/runs/identity.py",
-        'RUN_VARIABLE = "TRAINTRACE_RUN"',
-        'RUN_VARIABLE = "TRAINTRACE_JOB"',
+        'RUN_VARIABLE: Final = "TRAINTRACE_RUN"',
+        'RUN_VARIABLE: Final = "TRAINTRACE_JOB"',
     ),
     Break(  # a wait between two steps is part of the gap
         ("d12",),

@@ -52,7 +52,7 @@ BREAKS = (
     Break(  # only the main process is read
         ("t12",),
         "core/traintrace/samplers/processtree.py",
-        'waiting = [], list(self._children("self"))',
+        "waiting = [], list(self._children(self._pid))",
         "waiting = [], list[str]()",
     ),
     Break(  # every rank reads the host
@@ -106,8 +106,8 @@ BREAKS = (
     Break(  # the cost of tracing is not told
         ("t20",),
         "reporting/traintrace_reporting/tracer_cost.py",
-        "    if marks is not None:",
-        "    if marks is None:",
+        "    elif marks is not None:",
+        "    elif marks is None:",
     ),
     Break(  # a region of the user's is lost in the rest of the step
         ("t24",),
