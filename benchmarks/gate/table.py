@@ -46,6 +46,7 @@ def write_table(score: Score) -> str:
         *(
             f"| `{name}` | {value:.4g} | {_TARGETS.get(name, '')} |"
             for name, value in figures.items()
+            if name != "trials"
         ),
         "",
         "## The same code on both sides",

@@ -60,8 +60,10 @@ def test_r03_time_between_steps_is_in_the_round_trip_and_not_in_the_step() -> No
     rates = {one.name: one.ratio for one in found.figures if one.section == "throughput"}
     assert rates["steps_per_s.step"] == pytest.approx(1.0, abs=0.02)
     assert rates["steps_per_s.round_trip"] == pytest.approx(0.5, abs=0.02)
-    assert metric(found).judged != "regressed"
     assert phase(found, "checkpoint").judged == "regressed"
+    # One run a side says nothing of the step, and does say what lies between steps.
+    assert (found.verdict, metric(found).judged) == ("INCONCLUSIVE", "open")
+    assert "checkpoint between steps takes 49.7 ms a step more" in found.headline
 
 
 def test_r05_mixed_clocks_are_not_comparable_and_give_no_difference() -> None:

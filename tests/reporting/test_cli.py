@@ -97,7 +97,9 @@ def test_wrong_usage_ends_with_code_2(arguments: list[str]) -> None:
     assert run(*arguments).exit_code == 2
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["watch"], ["report"], ["list"], ["compare"], ["diff"], ["doctor"]])
+@pytest.mark.parametrize(
+    "command", [[], ["run"], ["watch"], ["report"], ["list"], ["compare"], ["diff"], ["doctor"]]
+)
 def test_every_help_has_an_example_and_the_exit_codes(command: list[str]) -> None:
     result = run(*command, "--help")
     assert result.exit_code == 0

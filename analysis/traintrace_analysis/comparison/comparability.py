@@ -16,11 +16,13 @@ class Comparability:
     Attributes:
         clocks_differ: No number of one side may be held against the other.
         obstacles: Why no verdict can be given; empty if one can.
-        caveats: What limits a verdict, or could explain a change.
+        unfinished: Runs that did not complete: they can be looked at, and pass no guard.
+        caveats: What limits a verdict, or could explain a change; `unfinished` included.
     """
 
     clocks_differ: bool
     obstacles: tuple[str, ...]
+    unfinished: tuple[str, ...]
     caveats: tuple[str, ...]
 
 
@@ -40,7 +42,15 @@ def examine(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> Comparability
             obstacles.append(f"{run.name} has no step time ({why})")
     obstacles += _work(a, b)
     obstacles += _differing(a, b, "topology") + _differing(a, b, "hardware")
-    caveats = [f"{run.name} is {run.status}, not completed." for run in runs if run.status != "completed"]  # fmt: skip
+    obstacles += [
+        f"a run is given twice in {label}, and cannot differ from itself"
+        for label, side in (("A", a), ("B", b))
+        if len({run.id for run in side}) < len(side)
+    ]
+    unfinished = [
+        f"{run.name} is {run.status}, not completed." for run in runs if run.status != "completed"
+    ]
+    caveats = list(unfinished)
     caveats += [f"Different {text}" for text in _differing(a, b, "versions")]
     caveats += [f"Different {text}" for text in _differing(a, b, "configuration")]
     if len(a) > 1 and len(b) > 1 and not _interleaved(a, b):
@@ -48,9 +58,9 @@ def examine(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> Comparability
             "All runs of one side were started before those of the other: a machine that drifts "
             "would look like a change. Interleave them."
         )
-    if len({run.id for run in runs}) < len(runs):
-        caveats.append("A run is given twice: it cannot differ from itself.")
-    return Comparability(clocks, tuple(obstacles), tuple(caveats))
+    if {run.id for run in a} & {run.id for run in b}:
+        caveats.append("A run is on both sides: it cannot differ from itself.")
+    return Comparability(clocks, tuple(obstacles), tuple(unfinished), tuple(caveats))
 
 
 def has_step_time(run: ComparedRun) -> bool:

@@ -20,8 +20,7 @@ def guard_answer(
     """
     if max_regression is None:
         return None
-    unfinished = [text for text in state.caveats if "not completed" in text]
-    reasons = [*state.obstacles, *unfinished, *([obstacle] if obstacle else [])]
+    reasons = [*state.obstacles, *state.unfinished, *([obstacle] if obstacle else [])]
     if log is None or reasons:
         reason = reasons[0] if reasons else "the step times have no common logarithm"
         return Guard(max_regression, "INCONCLUSIVE", reason)

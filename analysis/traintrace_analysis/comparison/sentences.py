@@ -16,6 +16,7 @@ from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import listed, milliseconds, seconds
 
 NOTHING_JUDGED: Final = "Nothing was judged."
+_CHANGED: Final = ("regressed", "improved")
 _MEASURE: Final = (
     "Repeat it with several runs a side, interleaved, or measure the machine's own noise first."
 )
@@ -85,9 +86,11 @@ def _headline(told: Told) -> str:
     if told.verdict == "INCONCLUSIVE":
         if step.smallest_detectable is None or _blocked(step):
             return f"Cannot tell whether B is slower: {step.reason}."
+        between = [one for one in told.phases if one.place == "between" and one.judged in _CHANGED]
+        more = f"; {_phase_words(between[0])}" if between else ""
         return (
-            "Cannot tell whether B is slower: a change of less than "
-            f"{_percent(step.smallest_detectable)} could not have been seen."
+            "Cannot tell whether a step of B is slower: a change of less than "
+            f"{_percent(step.smallest_detectable)} could not have been seen{more}."
         )
     blamed = _culprits(told)
     tail = f", mostly in {listed([one.name for one in blamed])}" if blamed else ""
@@ -118,9 +121,7 @@ def _why(told: Told) -> str:
             f"{step.ratio_low:.3f} to {step.ratio_high:.3f})"
         )
     said = ["; ".join(parts)] if parts else []
-    said += [_phase_words(one) for one in told.phases if one.judged in ("regressed", "improved")][
-        :3
-    ]
+    said += [_phase_words(one) for one in told.phases if one.judged in _CHANGED][:3]
     said += [
         f"{one.name} and {one.partner} changed places ({seconds(abs(one.difference_s))}): moved, not regressed"
         for one in told.phases
@@ -150,10 +151,12 @@ def _action(told: Told) -> str:
 
 
 def _culprits(told: Told) -> list[PhaseBlame]:
-    """Give the accounts that changed as the step did, and together make up most of its change."""
-    wanted = told.step.judged
-    same = [one for one in told.phases if one.place == "step" and one.judged == wanted]
-    return same[:2]
+    """Give the accounts that changed as the step did: one if it makes up most of it, two otherwise."""
+    if told.step.judged not in _CHANGED:
+        return []
+    same = [one for one in told.phases if one.place == "step" and one.judged == told.step.judged]
+    alone = bool(same) and (same[0].share_of_change or 0.0) >= limit("blame_alone")
+    return same[:1] if alone else same[:2]
 
 
 def _phase_words(one: PhaseBlame) -> str:

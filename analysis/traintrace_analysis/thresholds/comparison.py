@@ -40,6 +40,11 @@ LIMITS: Final[Mapping[str, Threshold]] = {
     "moved_remainder": Threshold(
         0.25, "share", "of the larger part; what does not cancel is a change and not a move"
     ),
+    "blame_alone": Threshold(
+        0.80,
+        "share",
+        "of the change of the step; as for ranks, a cause that covers four fifths is the cause",
+    ),
     "figure_change": Threshold(
         0.10, "share", "memory and utilisation are read now and then; a tenth is field practice"
     ),
@@ -62,10 +67,10 @@ LIMITS: Final[Mapping[str, Threshold]] = {
     "gate_alpha_12_pairs": Threshold(0.005, "share", "as for four pairs"),
     "history_runs_minimum": Threshold(
         10,
-        "runs",
+        "count",
         "simulated: at 1 % noise between runs one that is 5 % slower is found in 9 cases of 10",
     ),
     "calibration_runs_minimum": Threshold(
-        6, "runs", "their spread is known within a factor of two and a half (chi-square, 95 %)"
+        6, "count", "their spread is known within a factor of two and a half (chi-square, 95 %)"
     ),
 }

@@ -81,9 +81,7 @@ class Drain:
         self._sampler = sampler
         self._incidents = incidents
         self._interval_s = interval_s
-        self._retention = Retention(
-            writer, keep_last=keep_last or KEEP_LAST, keep_steps=keep_steps
-        )
+        self._retention = Retention(writer, keep_last=keep_last or KEEP_LAST, keep_steps=keep_steps)
         self._events = EventLog()
         self._scalars = LoggedValues()
         self._abandoned = 0  # the steps up to this number are flagged in the file
