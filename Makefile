@@ -6,6 +6,8 @@ READY  := $(VENV)/.ready
 PARTS  := core analysis reporting plugins/plain_torch plugins/lightning plugins/huggingface
 
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# Most tests wait for sleeps and for processes of their own: two at a time fill two cores.
+IN_PAIRS := -n 2 --dist loadfile
 
 # The oldest transformers that the Hugging Face plugin supports.
 OLD_VENV  := .venv-transformers-4.46.1
@@ -29,7 +31,7 @@ demo: $(READY)  ## Train on real digits with a slow dataset, print the report, s
 	@echo "Read a run again with: $(BIN)/traintrace report runs/digits-plain"
 
 test: $(READY)  ## Run the tests
-	$(PYTEST) -m "not long"
+	$(PYTEST) $(IN_PAIRS) -m "not long"
 
 lint: $(READY)  ## Lint, format, types and import contracts
 	$(BIN)/ruff check

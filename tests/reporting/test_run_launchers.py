@@ -86,8 +86,7 @@ def test_a_launcher_that_never_comes_is_missed(
 ) -> None:
     monkeypatch.chdir(script.parent)
     monkeypatch.setattr(launching, "start", lambda plan: Ended(0))
-    monkeypatch.setattr(launching, "COLLECT_S", 0.0)
-    assert run_here(*PAIR, script).exit_code == 0
+    assert run_here(*PAIR, "--wait-for-ranks", "0.1", script).exit_code == 0
     training = Manifest.read(script.parent / "runs" / "pair").training
     assert training is not None
     assert (training.nodes_observed, training.reasons) == (1, ("node_outcome_missing",))
