@@ -11,6 +11,7 @@ from traintrace.errors import TraintraceError
 from traintrace_reporting.commands.compare import compare
 from traintrace_reporting.commands.diff import diff
 from traintrace_reporting.commands.doctor import doctor
+from traintrace_reporting.commands.guard import guard
 from traintrace_reporting.commands.list_runs import list_runs
 from traintrace_reporting.commands.printing import EXIT_CODES
 from traintrace_reporting.commands.report import report
@@ -73,5 +74,5 @@ def main() -> None:
     """
 
 
-for _command in (run, watch, report, list_runs, compare, diff, doctor):
+for _command in (run, watch, report, list_runs, compare, guard, diff, doctor):
     main.add_command(_command)

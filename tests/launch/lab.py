@@ -154,9 +154,7 @@ def open_mpi_variables(rank: int, size: int) -> dict[str, str]:
         "OMPI_COMM_WORLD_SIZE": str(size),
         "OMPI_COMM_WORLD_LOCAL_SIZE": str(size),
         "OMPI_UNIVERSE_SIZE": str(size),
-        "OMPI_MCA_ess_base_jobid": "2915172353",
-        "OMPI_MCA_orte_ess_jobid": "2915172353",
-        "PMIX_NAMESPACE": "2915172353",
+        "PMIX_NAMESPACE": "prterun-host-4711@1",
         "PMIX_RANK": str(rank),
     }
 

@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tests.labs.torch_loop import BATCH, sgd
 from traintrace_plain_torch import trace
 
-FOLDER = Path(sys.argv[1])
+FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else ".")  # imported for its numbers too
 SLOWER_MS, STEPS = 20, 8
 COLLECTIVES: Any = {
     name: getattr(dist, name)

@@ -219,7 +219,11 @@ def test_without_a_step_nothing_is_judged(place: Callable[..., Path]) -> None:
 
 
 def test_several_runs_a_side_are_taken_up_to_the_next_option(place: Callable[..., Path]) -> None:
-    a, b, c, d = (place(name) for name in ("a", "same", "slow", "slow"))
+    def renamed(number: int) -> Callable[[Summary], None]:
+        return _set("run", "id", value=f"run-{number}")
+
+    names = enumerate(("a", "same", "slow", "slow"))  # the same run twice would be no second one
+    a, b, c, d = (place(name, renamed(number)) for number, name in names)
     result = run("--a", a, b, "--json", "--b", c, d)
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)

@@ -42,6 +42,13 @@ def _positive(_: click.Context, __: click.Parameter, value: float | None) -> flo
     metavar="P",
     help="Decide: may a step of B take at most P percent longer?",
 )
+@click.option(
+    "--noise",
+    "noise_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="How much runs differ on this machine, from `traintrace guard calibrate`.",
+)
 def compare(
     runs: tuple[str, ...],
     side_a: tuple[str, ...],
@@ -49,6 +56,7 @@ def compare(
     output: str | None,
     as_json: bool,
     threshold_pct: float | None,
+    noise_file: Path | None,
 ) -> None:
     r"""Compare run B with run A, the reference: run folders, URLs or final_summary.json files.
 
@@ -62,6 +70,10 @@ def compare(
              traintrace compare A B --max-step-time-regression-pct 5 --output out/cmp
     """
     if len(runs) > 2 and not (side_a or side_b):
+        if noise_file is not None:
+            raise click.UsageError(
+                "--noise is about two sides: give two runs, or --a RUN... and --b RUN..."
+            )
         _show_trend(runs, output, as_json, threshold_pct)
         return
     a, b = _sides(runs, side_a, side_b)
@@ -69,11 +81,16 @@ def compare(
     from traintrace_reporting.comparison_content import content_of
     from traintrace_reporting.comparison_files import write_page
     from traintrace_reporting.comparison_page import page
+    from traintrace_reporting.noise_file import read_noise
 
+    noise = None if noise_file is None else read_noise(noise_file)
     base = None if output is None else _base(output, (*a, *b))
     read = {place: read_input(place) for place in dict.fromkeys((*a, *b))}
     comparison, answer = compare_inputs(
-        [read[place] for place in a], [read[place] for place in b], threshold_pct=threshold_pct
+        [read[place] for place in a],
+        [read[place] for place in b],
+        threshold_pct=threshold_pct,
+        noise=noise,
     )
     content = content_of(comparison, answer)
     if base is not None:

@@ -104,7 +104,7 @@ class _Stream(IterableDataset[torch.Tensor]):
     """Items that only the one rank that reads is slow to get."""
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        for _ in range(40):
+        for _ in range(160):  # four a step; ten steps are too few to compare ranks by
             sleep_ms(10)
             yield BATCH[0]
 

@@ -48,6 +48,8 @@ class Audit:
             elif event in _ALWAYS:
                 # A library's name, a variable's name; the values may be addresses.
                 self.events.append(f"{event} {arguments[0]!r}".replace(self._sandbox, "SANDBOX"))
+            elif event == "os.link" and not self._is_outside(str(arguments[1])):
+                pass  # an unnamed file of this process gets its name
             elif event in _WITH_PATH and self._is_outside(str(arguments[0])):
                 self.events.append(f"{event} {arguments[0]!r}")
 
