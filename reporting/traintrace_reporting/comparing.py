@@ -155,7 +155,7 @@ def _names(side: str, count: int) -> list[str]:
 def _answer(comparison: Comparison, threshold_pct: float, reference: Input) -> Answer:
     guard = comparison.guard
     assert guard is not None  # a threshold was given
-    blamed = _blamed(comparison) if guard.outcome == "SLOWER" else None
+    blamed = blamed_phase(comparison) if guard.outcome == "SLOWER" else None
     measured = reference.summary["guard"]["declaration"]["measurement"]
     first = measured["start_step"]
     line = f"{guard.outcome}: {_change(comparison, threshold_pct)}"
@@ -184,7 +184,7 @@ def _change(comparison: Comparison, threshold_pct: float) -> str:
     return f"step {100.0 * (step.ratio - 1.0):+.1f} % ({limit}), mean {a} -> {b} ms"
 
 
-def _blamed(comparison: Comparison) -> PhaseBlame | None:
+def blamed_phase(comparison: Comparison) -> PhaseBlame | None:
     """Give the part of the step that lost most, if it is beyond chance."""
     worse = [
         one

@@ -18,7 +18,7 @@ from traintrace_analysis.comparison.sequential import (
     decide,
     interleaved,
 )
-from traintrace_reporting.comparing import Input
+from traintrace_reporting.comparing import Input, blamed_phase
 from traintrace_reporting.guard_check import obstacles
 
 GuardDecision = Literal["FAIL", "PASS", "INCONCLUSIVE"]
@@ -144,19 +144,11 @@ def _outcome(
     names = {side: tuple(run.name for run in made) for side, made in runs.items()}
     phase = None
     if decision.decision == "FAIL":
-        phase = _slower_phase(runs["A"], runs["B"])
+        worst = blamed_phase(compare(runs["A"], runs["B"]))
+        phase = None if worst is None else worst.name
         blamed = "No single phase stands out." if phase is None else f"Most of it is in {phase}."
         decision = replace(decision, headline=f"{decision.headline} {blamed}")
     return PairsOutcome(decision, reasons, phase, names["A"], names["B"])
-
-
-def _slower_phase(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> str | None:
-    lost_s = {
-        phase.name: phase.difference_s or 0.0
-        for phase in compare(a, b).phases
-        if phase.place == "step" and phase.judged == "regressed"
-    }
-    return max(lost_s, key=lambda name: lost_s[name], default=None)
 
 
 def _level(run: ComparedRun) -> float:
