@@ -4,7 +4,7 @@ Each run is one number, its mean ln(step time): over the steps that its guard de
 all after its warm-up. What makes runs incomparable ends the guard at once, without a decision.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
