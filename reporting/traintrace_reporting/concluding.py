@@ -4,7 +4,6 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from traintrace.launch import (
     Ended,
@@ -16,11 +15,12 @@ from traintrace.launch import (
 from traintrace.publishing.fetch import fetch_run, forget_fetched, send_report
 from traintrace.publishing.layout import RANKS, SEGMENTS
 from traintrace.publishing.leftovers import publish_leftovers
-from traintrace.publishing.location import Location
+from traintrace.publishing.place import Location
 from traintrace.runs.folder import open_run, rank_files
 from traintrace.runs.manifest import TrainingOutcome
 from traintrace_reporting.endings import code_of_job, status_of_run
 from traintrace_reporting.finish import finish_run
+from traintrace_reporting.launch_request import Launch
 from traintrace_reporting.launchers import Launchers
 from traintrace_reporting.runplace import (
     LaunchedRun,
@@ -31,11 +31,8 @@ from traintrace_reporting.runplace import (
 )
 from traintrace_reporting.settings import Settings
 
-if TYPE_CHECKING:
-    from traintrace_reporting.launching import Launch
 
-
-def conclude(asked: "Launch", run: LaunchedRun, launchers: Launchers, ended: Ended) -> None:
+def conclude(asked: Launch, run: LaunchedRun, launchers: Launchers, ended: Ended) -> None:
     """Say how training ended here; the first launcher does it for all, and reports."""
     place, settings = run.place.text, asked.settings
     own = NodeOutcome(

@@ -5,7 +5,8 @@ from typing import Any
 from traintrace.errors import UsageError
 from traintrace_reporting.guard_contract import Contract, contract_of
 from traintrace_reporting.launchers import Launchers
-from traintrace_reporting.settings import Settings, SettingsError
+from traintrace_reporting.settings import Settings
+from traintrace_reporting.settings_keys import SettingsError
 
 
 def check_guard(settings: Settings) -> Contract | None:

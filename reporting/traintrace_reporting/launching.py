@@ -5,34 +5,18 @@ never costs the training, and never changes what that ends with.
 """
 
 import sys
-from dataclasses import dataclass
 
 from traintrace.errors import UsageError
 from traintrace.faults import FaultReporter
-from traintrace.launch import Ended, LaunchPlan, Target
+from traintrace.launch import Ended, LaunchPlan
 from traintrace.launch import launch as start
-from traintrace.options import TraceOptions
 from traintrace.registry import REGISTRY
 from traintrace_reporting.endings import NOT_STARTED, quiet_interrupt
 from traintrace_reporting.guard_launch import check_guard
+from traintrace_reporting.launch_request import Launch
 from traintrace_reporting.launchers import Launchers, find_launchers
 from traintrace_reporting.runplace import LaunchedRun, make_run
-from traintrace_reporting.settings import Settings, SettingsError
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """What `traintrace run` was asked for.
-
-    Attributes:
-        torchrun: Flags of torchrun, as they were given.
-        options: The settings as the tracer takes them, with the name of the run if one was given.
-    """
-
-    target: Target
-    torchrun: tuple[str, ...]
-    settings: Settings
-    options: TraceOptions
+from traintrace_reporting.settings_keys import SettingsError
 
 
 def launch(asked: Launch) -> int:

@@ -18,7 +18,8 @@ from typing import Any, Final
 from traintrace.errors import RunReadError, UsageError
 from traintrace.launch.plan import Target
 from traintrace.publishing.claims import claim_place
-from traintrace.publishing.location import Location, is_url, location
+from traintrace.publishing.location import is_url, location
+from traintrace.publishing.place import Location
 from traintrace.runs import manifest as manifests
 from traintrace.runs.claims import claim_folder, new_run_id, safe_name
 from traintrace.runs.environment import describe_environment

@@ -10,17 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from traintrace.errors import TraintraceError
 from traintrace.options import LevelOption, TraceOptions
 from traintrace.publishing.location import is_url
 from traintrace_reporting.guard_contract import contract_of, shown
-from traintrace_reporting.settings_keys import KEYS
+from traintrace_reporting.settings_keys import KEYS, SettingsError
 
 FILE_NAME: Final = "traintrace.yaml"
-
-
-class SettingsError(TraintraceError):
-    """A settings file cannot be used; the message names the file, the line and the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

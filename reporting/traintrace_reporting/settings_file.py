@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from traintrace_reporting.settings import SettingsError
+from traintrace_reporting.settings_keys import SettingsError
 
 _MOST_BYTES: Final = 1 << 20
 

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, cast, get_args
 
-from traintrace.errors import UsageError
+from traintrace.errors import TraintraceError, UsageError
 from traintrace.options import LevelOption, TraceOptions
 from traintrace_reporting.guard_contract import first_problem
 
 MODES: Final = ("summary", "watch")
+
+
+class SettingsError(TraintraceError):
+    """A settings file cannot be used; the message names the file, the line and the key."""
 
 
 def _nowhere(_: object) -> Sequence[str]:

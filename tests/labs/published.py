@@ -13,7 +13,7 @@ from traintrace import accounts, facts
 from traintrace.faults import FaultReporter
 from traintrace.publishing.assembly import assemble
 from traintrace.publishing.fetch import fetch_run
-from traintrace.publishing.location import Location
+from traintrace.publishing.place import Location
 from traintrace.publishing.publisher import Publisher
 from traintrace.publishing.segments import Mark, cut
 from traintrace.readings import ProcessReading

@@ -18,7 +18,8 @@ threaded = pytest.importorskip("moto.server")
 from tests.labs.nodes import Machine, job  # noqa: E402 - only where the server is there
 from traintrace.publishing.claims import claim_place  # noqa: E402
 from traintrace.publishing.fetch import fetch_run  # noqa: E402
-from traintrace.publishing.location import LocationError, location  # noqa: E402
+from traintrace.publishing.location import location  # noqa: E402
+from traintrace.publishing.place import LocationError  # noqa: E402
 
 SCRIPT = Path(__file__).with_name("training.py")
 STEPS = 12

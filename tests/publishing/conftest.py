@@ -7,7 +7,8 @@ import fsspec  # type: ignore[import-untyped]
 import pytest
 
 from tests.labs.published import WrittenRank
-from traintrace.publishing.location import Location, location
+from traintrace.publishing.location import location
+from traintrace.publishing.place import Location
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,8 @@ from traintrace.errors import RunReadError
 from traintrace.faults import FaultReporter
 from traintrace.publishing.fetch import fetch_run
 from traintrace.publishing.leftovers import publish_leftovers, spooled_ranks
-from traintrace.publishing.location import Location, location
+from traintrace.publishing.location import location
+from traintrace.publishing.place import Location
 from traintrace.publishing.publisher import Publisher
 from traintrace.publishing.spool import clear_spool, own_folder, spool_folder
 from traintrace.publishing.waiting import silent_ranks

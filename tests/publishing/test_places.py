@@ -13,8 +13,9 @@ from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[impor
 
 from traintrace.publishing.claims import claim_place, notice_of
 from traintrace.publishing.filesystems import network_file_system
-from traintrace.publishing.location import Location, LocationError, is_url, location
+from traintrace.publishing.location import is_url, location
 from traintrace.publishing.patience import within
+from traintrace.publishing.place import Location, LocationError
 from traintrace.runs.places import read_manifest
 
 

@@ -11,7 +11,8 @@ import pytest
 from tests.labs.published import STEM, WrittenRank, close, contents, last_steps, publisher_of, until
 from traintrace.faults import FaultReporter, TraintraceWarning
 from traintrace.publishing.fetch import fetch_run
-from traintrace.publishing.location import Location, LocationError, location
+from traintrace.publishing.location import location
+from traintrace.publishing.place import Location, LocationError
 from traintrace.runs.folder import rank_files
 
 SOON_S = 10.0

@@ -21,7 +21,8 @@ from traintrace.faults import TraintraceWarning
 from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
 from traintrace.publishing.fetch import fetch_run
-from traintrace.publishing.location import LocationError, location
+from traintrace.publishing.location import location
+from traintrace.publishing.place import LocationError
 from traintrace.publishing.publisher import Publisher
 from traintrace.session import Session
 from traintrace_plain_torch.loop import Tracer

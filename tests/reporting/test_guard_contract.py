@@ -12,7 +12,8 @@ from traintrace_reporting.guard_contract import (
     contract_of,
     first_problem,
 )
-from traintrace_reporting.settings import FILE_NAME, SettingsError, load_settings
+from traintrace_reporting.settings import FILE_NAME, load_settings
+from traintrace_reporting.settings_keys import SettingsError
 
 GUARD: dict[str, Any] = {
     "schema_version": 1,

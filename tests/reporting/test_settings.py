@@ -10,11 +10,10 @@ from traintrace_reporting.cli import main
 from traintrace_reporting.settings import (
     FILE_NAME,
     Settings,
-    SettingsError,
     load_settings,
     with_flags,
 )
-from traintrace_reporting.settings_keys import KEYS, settings_table
+from traintrace_reporting.settings_keys import KEYS, SettingsError, settings_table
 
 ROOT = Path(__file__).parents[2]
 # The file that people bring along from another tool.

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
 from traintrace.launch.supervise import Ended
-from traintrace.publishing.location import Location, location
+from traintrace.publishing.location import location
+from traintrace.publishing.place import Location
 from traintrace.runs.manifest import NodeExit, TrainingOutcome
 
 SCHEMA_VERSION: Final = 1

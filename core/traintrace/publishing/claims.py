@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Final
 
 from traintrace.publishing.filesystems import network_file_system
-from traintrace.publishing.location import Location, LocationError, is_url, location
+from traintrace.publishing.location import is_url, location
 from traintrace.publishing.patience import ANSWER_S, within
+from traintrace.publishing.place import Location, LocationError
 from traintrace.runs.claims import ID_NAME, claim_folder, safe_name
 
 _MOST_NAMES: Final = 1_000

@@ -19,8 +19,9 @@ from traintrace.publishing.layout import (
     stem_of,
 )
 from traintrace.publishing.leftovers import spooled_ranks
-from traintrace.publishing.location import Location, location
+from traintrace.publishing.location import location
 from traintrace.publishing.patience import within
+from traintrace.publishing.place import Location
 from traintrace.publishing.publisher import INTERVAL_S
 from traintrace.publishing.spool import fetched_folder, one_file, remove_empty
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from traintrace.publishing.location import Location
+from traintrace.publishing.place import Location
 
 RANKS: Final = "ranks"
 SEGMENTS: Final = "segments"

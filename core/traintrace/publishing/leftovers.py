@@ -6,7 +6,7 @@ from pathlib import Path
 
 from traintrace.errors import RunReadError
 from traintrace.publishing.layout import rank_path, segments_path, stem_of
-from traintrace.publishing.location import Location
+from traintrace.publishing.place import Location
 from traintrace.publishing.spool import clear_spool, existing_spool, one_file
 from traintrace.runs.liveness import is_dead
 from traintrace.store.rankfile import NAME

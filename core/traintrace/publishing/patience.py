@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from traintrace.publishing.location import LocationError
+from traintrace.publishing.place import LocationError
 
 # The start of training waits so long at most for a place that does not answer.
 ANSWER_S: Final = 10.0

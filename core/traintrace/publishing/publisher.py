@@ -22,8 +22,8 @@ from traintrace.publishing.layout import (
     stem_of,
 )
 from traintrace.publishing.leftovers import publish_leftovers
-from traintrace.publishing.location import Location
 from traintrace.publishing.patience import ANSWER_S, within
+from traintrace.publishing.place import Location
 from traintrace.publishing.segments import Mark, cut
 from traintrace.publishing.spool import one_file
 

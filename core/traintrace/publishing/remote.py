@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from traintrace.publishing.location import Location, LocationError, without_secrets
+from traintrace.publishing.place import Location, LocationError, without_secrets
 
 # The package that pip installs for a scheme, where fsspec's own words do not tell.
 _PACKAGES: Final = {

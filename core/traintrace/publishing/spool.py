@@ -12,7 +12,7 @@ from typing import Final
 
 from traintrace.publishing.filesystems import network_file_system
 from traintrace.publishing.layout import stem_of
-from traintrace.publishing.location import Location
+from traintrace.publishing.place import Location
 
 # Where temporary files may go besides, if that is on a network file system as well.
 _ELSEWHERE: Final = ("/tmp", "/var/tmp", "/dev/shm")

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from traintrace.publishing.layout import RANKS, finished_ranks, stem_of
-from traintrace.publishing.location import Location
 from traintrace.publishing.patience import within
+from traintrace.publishing.place import Location
 from traintrace.runs.folder import rank_file
 from traintrace.runs.identity import Identity
 

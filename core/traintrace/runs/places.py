@@ -26,8 +26,9 @@ from traintrace.faults import FaultReporter
 from traintrace.options import TraceOptions
 from traintrace.ports import Agreement
 from traintrace.publishing.claims import claim_place
-from traintrace.publishing.location import Location, is_url, location, without_secrets
+from traintrace.publishing.location import is_url, location
 from traintrace.publishing.patience import ANSWER_S, within
+from traintrace.publishing.place import Location, without_secrets
 from traintrace.runs.claims import (
     claim_folder,
     create_emergency_folder,

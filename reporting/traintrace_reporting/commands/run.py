@@ -85,7 +85,8 @@ def run(
     Example: traintrace run train.py --lr 0.1
              traintrace run --nproc-per-node 4 -m my_package.train --epochs 3
     """
-    from traintrace_reporting.launching import Launch, launch
+    from traintrace_reporting.launch_request import Launch
+    from traintrace_reporting.launching import launch
 
     settings = with_flags(
         load_settings(),

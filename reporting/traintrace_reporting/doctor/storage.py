@@ -8,7 +8,8 @@ from typing import Any
 
 from traintrace.publishing.filesystems import network_file_system
 from traintrace.publishing.location import is_url, location
-from traintrace_reporting.settings import SettingsError, load_settings
+from traintrace_reporting.settings import load_settings
+from traintrace_reporting.settings_keys import SettingsError
 
 
 def run_folder(run_dir: str | None) -> dict[str, Any]:
