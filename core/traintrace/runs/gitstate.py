@@ -20,6 +20,8 @@ _SHORTEST_LOOK_S: Final = 0.002
 _LONGEST_LOOK_S: Final = 0.1
 # Files of git are small; what is larger is something else.
 _MOST_BYTES: Final = 1 << 22
+# The readings of a rank leave out processes of other ranks: git is no worker of its loader.
+_NO_RANK: Final = "none"
 _HASH: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _COMMAND: Final = (
     "git",
@@ -110,7 +112,7 @@ class DirtyCheck:
         process = os.posix_spawnp(
             _COMMAND[0],
             [_COMMAND[0], "-C", str(self._folder), *_COMMAND[1:]],
-            {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+            {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", "LOCAL_RANK": _NO_RANK},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_DUP2, output.fileno(), 1),

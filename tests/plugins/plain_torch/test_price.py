@@ -11,6 +11,7 @@ import pytest
 from traintrace.recording.cost import hot_transition_ns, price_path, stored_in_situ_transition_ns
 
 
+@pytest.mark.long  # ten seconds of measuring, twice
 def test_doctor_measures_the_price_and_reports_use_it(tmp_path: Path) -> None:
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "traintrace_reporting", "doctor", "--measure", "--json"]
