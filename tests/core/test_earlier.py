@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Callable
+import time
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,7 @@ def test_more_ranks_than_an_earlier_launch_had_do_not_land_in_its_record(
         started = [start(RUN, tmp_path, end, **each) for each in variables]
         for one in started:
             one.communicate(timeout=60)
+        time.sleep(0.2)  # starts of processes are told in hundredths of a second
     first = "mine" if shared == "place" else "test-slurm-123.0"
     assert ranks_of(tmp_path / first) == list(range(1 if shared == "place" else 2))
     assert ranks_of(tmp_path / f"{first}-2") == [0, 1, 2]
