@@ -2,8 +2,8 @@
 
 import os
 import sqlite3
-from collections.abc import Callable
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
