@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.reporting.test_run import ALONE, RUN, only_run
-from tests.reporting.test_run_traced import TRAIN
+from tests.reporting.test_run_traced import start
 from traintrace.runs.manifest import Manifest
 from traintrace_reporting.cli import main
 from traintrace_reporting.guard_contract import contract_of
@@ -25,19 +25,6 @@ GUARD: dict[str, Any] = {
 def declare(folder: Path, **others: object) -> None:
     content = {"guard": GUARD, **others}
     (folder / "traintrace.yaml").write_text(json.dumps(content), "utf-8")
-
-
-def start(folder: Path, script: str, *options: str) -> "subprocess.CompletedProcess[str]":
-    (folder / "train.py").write_text(TRAIN + script, "utf-8")
-    return subprocess.run(
-        [*RUN, *options, "train.py"],
-        cwd=folder,
-        env=ALONE | {"OMP_NUM_THREADS": "1", "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
 
 
 def test_the_declaration_is_captured_confirmed_and_its_steps_are_in_the_summary(
