@@ -5,11 +5,13 @@ never costs the training, and never changes what that ends with.
 """
 
 import sys
+from typing import Final
 
 from traintrace.errors import UsageError
 from traintrace.faults import FaultReporter
 from traintrace.launch import Ended, LaunchPlan
 from traintrace.launch import launch as start
+from traintrace.publishing.patience import within
 from traintrace.registry import REGISTRY
 from traintrace_reporting.endings import NOT_STARTED, quiet_interrupt
 from traintrace_reporting.guard_launch import check_guard
@@ -17,6 +19,9 @@ from traintrace_reporting.launch_request import Launch
 from traintrace_reporting.launchers import Launchers, find_launchers
 from traintrace_reporting.runplace import LaunchedRun, make_run
 from traintrace_reporting.settings_keys import SettingsError
+
+# A place that takes longer to make a run costs the trace; training starts without it.
+START_S: Final = 60.0
 
 
 def launch(asked: Launch) -> int:
@@ -69,8 +74,11 @@ def launch(asked: Launch) -> int:
 def _prepare(asked: Launch, launchers: Launchers, faults: FaultReporter) -> LaunchedRun | None:
     """Make the run; None, and a sentence about it, if that fails for a reason that is not the user's."""
     lost = "the whole trace: training runs without it"
+    settings, name, target = asked.settings, asked.options.name, asked.target
     try:
-        return make_run(asked.settings, asked.options.name, asked.target, launchers)
+        return within(
+            START_S, settings.run_dir, lambda: make_run(settings, name, target, launchers)
+        )
     except UsageError:
         raise
     except OSError as error:

@@ -19,6 +19,7 @@ from traintrace.errors import RunReadError, UsageError
 from traintrace.launch.plan import Target
 from traintrace.publishing.claims import claim_place
 from traintrace.publishing.location import is_url, location
+from traintrace.publishing.patience import ANSWER_S, within
 from traintrace.publishing.place import Location
 from traintrace.runs import manifest as manifests
 from traintrace.runs.claims import claim_folder, new_run_id, safe_name
@@ -191,7 +192,7 @@ def read_manifest(place: Location) -> Manifest:
         FileNotFoundError: There is none.
         OSError, RunReadError: It cannot be read.
     """
-    content = (place / MANIFEST_NAME).read_bytes()
+    content = within(ANSWER_S, place.text, (place / MANIFEST_NAME).read_bytes)
     with TemporaryDirectory(prefix="traintrace-") as folder:
         (Path(folder) / MANIFEST_NAME).write_bytes(content)
         return Manifest.read(Path(folder))
@@ -207,7 +208,8 @@ def update_manifest(place: Location, **changes: Any) -> None:
         manifests.update(place.local, **changes)
     else:
         manifest = replace(read_manifest(place), **changes)
-        (place / MANIFEST_NAME).write_bytes(_bytes_of(manifest))
+        content = _bytes_of(manifest)
+        within(ANSWER_S, place.text, lambda: (place / MANIFEST_NAME).write_bytes(content))
 
 
 def runs_of(run: LaunchedRun) -> list[Location]:

@@ -1,6 +1,7 @@
 """`traintrace run` with torchrun's flags, and where several launchers start one job."""
 
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from traintrace.launch import Ended, LaunchPlan
 from traintrace.runs.manifest import Manifest
 from traintrace_reporting import launching
 from traintrace_reporting.commands.torchrun_flags import FLAGS
+from traintrace_reporting.runplace import LaunchedRun
 
 
 @pytest.fixture
@@ -135,3 +137,29 @@ def test_the_flags_are_all_that_torchrun_has_but_what_runs_no_python() -> None:
         if option.startswith("--") and "_" not in option
     }
     assert known - {flag.name for flag in FLAGS} == {"help", "module", "no-python", "run-path"}
+
+
+def test_a_place_that_never_answers_costs_the_trace_and_not_the_training(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, started = threading.Event(), []
+
+    def start(plan: LaunchPlan) -> Ended:
+        started.append(plan)
+        return Ended(3)
+
+    def ask(*asked: object) -> LaunchedRun:
+        answer.wait(60)
+        raise OSError("too late")
+
+    monkeypatch.chdir(script.parent)
+    monkeypatch.setattr(launching, "START_S", 0.05)
+    monkeypatch.setattr(launching, "make_run", ask)
+    monkeypatch.setattr(launching, "start", start)
+    try:
+        outcome = run_here("run", script)
+    finally:
+        answer.set()
+    assert outcome.exit_code == 3
+    assert [plan.disable for plan in started] == [True]
+    assert "runs did not answer within 0.05 s" in outcome.stderr
