@@ -47,6 +47,24 @@ def _state() -> dict[str, Any]:
     return state
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share out the tests among the workers of `make test`."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.labs import workers
+
+    return workers.schedule(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with what is slow, if there are workers to share it."""
+    if hasattr(config, "workerinput"):
+        from tests.labs.workers import turn
+
+        items.sort(key=lambda item: turn(item.nodeid))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def machine_without_a_price(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep what `doctor --measure` once wrote on this machine out of the tests."""

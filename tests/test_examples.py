@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.labs.cores import waited_for_a_core_ns
 from traintrace import open_run
 from traintrace.session import Session
 
@@ -76,11 +77,14 @@ def test_the_books_add_up_to_an_outside_clock_and_the_counts_are_exact(
     example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, framework: str, accumulate: int
 ) -> None:
     module, outside = example(framework), Outside(monkeypatch)
+    waited_ns = waited_for_a_core_ns()
     module.train(settings(module, tmp_path, accumulate=accumulate, fast=True, epochs=2))
+    waited_ns = waited_for_a_core_ns() - waited_ns
     summary = summary_of(tmp_path)
     wall = summary["wall"]
     assert sum(wall["accounts_ns"].values()) == wall["total_ns"]
-    assert abs(wall["total_ns"] - outside.spans[0]) < 1_000_000
+    # A core may be given to another process between the two clocks.
+    assert 0 <= wall["total_ns"] - outside.spans[0] < 1_000_000 + waited_ns
     steps = -(-BATCHES // accumulate)
     assert summary["counts"]["steps"] == 2 * steps
     assert summary["counts"]["micro_batches"] == 2 * BATCHES

@@ -127,9 +127,10 @@ def test_the_built_wheels_install_into_an_empty_environment_and_import(tmp_path:
         subprocess.run([*build, str(folder)], check=True, capture_output=True)
     assert len(list(wheels.glob("*.whl"))) == len(list(wheels.glob("*.tar.gz"))) == len(FOLDERS)
     environment = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     python = environment / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "--no-index", "--no-deps", "--quiet"]
+    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    install = [*pip, "install", "--no-index", "--no-deps", "--quiet"]
     subprocess.run([*install, *map(str, wheels.glob("*.whl"))], check=True)
     # Third-party packages come from this environment, where ours are editable and so not seen.
     site = subprocess.run(
@@ -139,13 +140,13 @@ def test_the_built_wheels_install_into_an_empty_environment_and_import(tmp_path:
         text=True,
     ).stdout.strip()
     Path(site, "third_party.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
-    for name in VERSIONS:
-        module = name.replace("-", "_")
-        code = f"import {module}; print({module}.__file__)"
-        found = subprocess.run(
-            [str(python), "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path
-        )
-        assert found.stdout.strip().startswith(str(environment)), found.stdout
+    modules = [name.replace("-", "_") for name in VERSIONS]
+    code = f"for name in {modules}: print(__import__(name).__file__)"
+    found = subprocess.run(
+        [str(python), "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path
+    ).stdout.splitlines()
+    assert len(found) == len(modules)
+    assert all(place.startswith(str(environment)) for place in found), found
     help_text = subprocess.run(
         [str(environment / "bin" / "traintrace"), "--help"],
         check=True,

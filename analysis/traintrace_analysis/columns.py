@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from traintrace.accounts import PHASES, STEP_ACCOUNT_NAMES
-from traintrace.facts import ABANDONED, RankFacts
+from traintrace.facts import ABANDONED, FLOPS_COUNTED, PROFILED, RankFacts
 from traintrace.store.column import MISSING, Column
 from traintrace_analysis.step_window import Floats, Ints
 
@@ -42,7 +42,10 @@ def counted_step_ids(rank: RankFacts) -> Ints:
 
 
 def common_steps(ranks: Sequence[RankFacts], window_steps: int) -> Ints:
-    """Give the latest `window_steps` step ids that every one of `ranks` completed."""
+    """Give the latest `window_steps` step ids that every one of `ranks` completed.
+
+    Steps that a measurement slowed down on any rank are left out, unless there are no others.
+    """
     common: Ints = np.empty(0, dtype=np.int64)
     for position, rank in enumerate(ranks):
         ids = counted_step_ids(rank)
@@ -50,7 +53,25 @@ def common_steps(ranks: Sequence[RankFacts], window_steps: int) -> Ints:
             common = ids
         elif not np.array_equal(common, ids):
             common = np.intersect1d(common, ids, assume_unique=True)
+    slowed = [_slowed_step_ids(rank) for rank in ranks]
+    if any(map(len, slowed)):
+        usual = np.setdiff1d(common, np.concatenate(slowed))
+        common = usual if len(usual) else common
     return common[-window_steps:]
+
+
+def _slowed_step_ids(rank: RankFacts) -> Ints:
+    """Give the steps that a profiler or a count of operations slowed down.
+
+    The step after a profile is one of them: its row begins with what ending the profile took.
+    """
+    ids, flags = step_ids(rank), rank.columns.get("flags")
+    if flags is None or not len(ids):
+        return ids[:0]
+    bits = as_integers(flags)
+    profiled = ids[(bits & PROFILED) != 0]
+    slowed: Ints = np.union1d(ids[(bits & FLOPS_COUNTED) != 0], [*profiled, *profiled + 1])
+    return slowed.astype(np.int64)
 
 
 class Aligner:

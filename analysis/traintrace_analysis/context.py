@@ -5,15 +5,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from traintrace.facts import RankFacts
+from traintrace_analysis.convergence import Convergence
+from traintrace_analysis.efficiency.model import EfficiencyBudget
 from traintrace_analysis.epochs import InputWait
 from traintrace_analysis.findings import CostBasis, Severity
 from traintrace_analysis.metrics import rank_means, representative
 from traintrace_analysis.model import Metric
 from traintrace_analysis.ranks import Comparison
+from traintrace_analysis.stages import StageAnalysis
 from traintrace_analysis.statistics import estimate_ratio
 from traintrace_analysis.step_window import Floats, StepWindow
 from traintrace_analysis.sufficiency import is_short
 from traintrace_analysis.thresholds import limit
+from traintrace_analysis.traces import TraceAnalysis
 from traintrace_analysis.wording import milliseconds, percent
 
 NS_PER_MS = 1e6
@@ -31,6 +35,10 @@ class Context:
             steps in ns; None if there are no such findings.
         comparison: The ranks against each other, such pauses left out; None if fewer than two can be
             compared.
+        stages: The pipeline of stages and queues; None if none was marked.
+        traffic: What the traces of a profiler say; None without any.
+        convergence: How training went; None if nothing is known of it.
+        efficiency: The wall time against the device's peak; None if no time was recorded.
     """
 
     window: StepWindow
@@ -39,6 +47,10 @@ class Context:
     wait: InputWait | None
     pauses: Floats | None = None
     comparison: Comparison | None = None
+    stages: StageAnalysis | None = None
+    traffic: TraceAnalysis | None = None
+    convergence: Convergence | None = None
+    efficiency: EfficiencyBudget | None = None
 
     @property
     def short(self) -> bool:

@@ -1,9 +1,11 @@
 """How far each signal was measured, and what of the job was not seen at all."""
 
+from collections.abc import Mapping
+from typing import Final
+
 import numpy as np
 
 from traintrace.facts import RunFacts
-from traintrace_analysis.families import UNEXAMINED
 from traintrace_analysis.machine import Memory, ProcessSummary, SystemSummary
 from traintrace_analysis.model import Counts, Coverage, Metric
 from traintrace_analysis.rank_comparison import RankComparison
@@ -17,6 +19,13 @@ from traintrace_analysis.wording import count
 
 _NO_SAMPLES = "the sizes of the batches are not known"
 _NO_TOKENS = "the batches hold no attention mask on the CPU to count tokens by"
+# Why a lens has nothing to say.
+_NO_LENS: Final = {
+    "communication": "one rank trains, and no trace of a profiler was given",
+    "convergence": "nothing was logged; see traintrace.log",
+    "efficiency": "the operations of a step or the device's peak are not known; see flops_per_step",
+    "stages": "no stage was marked; see traintrace.stage",
+}
 
 
 def measure_coverage(
@@ -27,10 +36,12 @@ def measure_coverage(
     ranks: RankComparison | None,
     system: SystemSummary | None,
     process: ProcessSummary | None,
+    lenses: Mapping[str, object | None],
 ) -> dict[str, Coverage]:
     """Give the coverage of every metric, of the work counted, of memory and of the sections.
 
-    Sections of the summary have a prefix: "communication" is an account as well.
+    Sections of the summary have a prefix: "communication" is an account as well. `lenses` are those that
+    were looked through, by name; None if there was nothing to see.
     """
     coverage = {
         name: _matrix_coverage(window, window.steady(name), window.reasons.get(name))
@@ -57,8 +68,12 @@ def measure_coverage(
         memory is not None and memory.rss_max_bytes is not None,
         "no resident memory was read",
     )
-    for name, reason in UNEXAMINED.items():
-        coverage[f"section.{name}"] = Coverage("not_measured", 0, 0, reason)
+    for name, found in lenses.items():
+        coverage[f"section.{name}"] = (
+            Coverage("not_measured", 0, 0, _NO_LENS[name])
+            if found is None
+            else Coverage("measured", len(window.ranks), window.steady_steps, None)
+        )
     coverage["section.system"] = _system_coverage(window, system)
     coverage["section.process"] = _process_coverage(window, process)
     coverage["section.memory"] = coverage["memory"]

@@ -1,7 +1,6 @@
 """The state of each family of causes: what was examined, and what was not and why."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
 
 from traintrace_analysis.context import Context
 from traintrace_analysis.findings import FAMILIES, FamilyState, Finding
@@ -11,17 +10,12 @@ from traintrace_analysis.step_window import StepWindow
 from traintrace_analysis.sufficiency import is_unsure, short_reason
 from traintrace_analysis.wording import listed
 
-_LATER: Final = "Not part of this version."
-UNEXAMINED: Final[Mapping[str, str]] = dict.fromkeys(
-    ("communication", "convergence", "efficiency", "stages"), _LATER
-)
-
 
 def family_states(
     window: StepWindow, context: Context | None, findings: Sequence[Finding]
 ) -> dict[str, FamilyState]:
     """Say for every family what was found, or why nothing can be said."""
-    states = {name: FamilyState("not_measured", why, None) for name, why in UNEXAMINED.items()}
+    states = {}
     for family in REGISTRY:
         own = [finding for finding in findings if finding.family == family.name]
         states[family.name] = (

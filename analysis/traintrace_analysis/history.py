@@ -1,19 +1,18 @@
 """The run as a whole: its attempts, how much was done, and a short series to draw."""
 
-import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from traintrace.facts import RankFacts, RunFacts, RunStatus
 from traintrace_analysis.columns import Aligner
+from traintrace_analysis.convergence.signals import logged_by
 from traintrace_analysis.model import Attempt, Counts, Series
 from traintrace_analysis.step_window import Floats, Ints, StepWindow
 
 _POINTS = 200
 _NS_PER_MS = 1e6
 _NS_PER_S = 1e9
-_LOSS_NAMES = ("loss", "train_loss", "train/loss", "training_loss")
 # The state of an attempt is that of its worst rank.
 _STATUS_ORDER: tuple[RunStatus, ...] = ("lost", "failed", "interrupted", "running", "completed")
 
@@ -114,17 +113,13 @@ def _points(values: Floats | None, edges: Ints) -> tuple[float | None, ...]:
 
 def _loss(window: StepWindow, row: int) -> Floats | None:
     """Give the loss per step, NaN where none was logged; values that are not finite are left out."""
-    scalars = window.facts[row].scalars
-    names = {scalar.name for scalar in scalars}
-    name = next((name for name in _LOSS_NAMES if name in names), None)
-    if name is None:
+    logged = logged_by(window.facts[row : row + 1], window.ranks[row])
+    if logged is None or logged.loss is None:
         return None
+    loss = logged.loss.sound()
     values = np.full(len(window.steps), np.nan)
-    for scalar in scalars:
-        place = int(np.searchsorted(window.steps, scalar.step))
-        here = place < len(window.steps) and window.steps[place] == scalar.step
-        if scalar.name == name and here and math.isfinite(scalar.value):
-            values[place] = scalar.value
+    here = np.isin(loss.steps, window.steps)
+    values[np.searchsorted(window.steps, loss.steps[here])] = loss.values[here]
     return values
 
 

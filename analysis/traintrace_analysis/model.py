@@ -4,10 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from traintrace.facts import RunStatus
+from traintrace_analysis.convergence.model import Convergence
+from traintrace_analysis.efficiency.model import EfficiencyBudget
 from traintrace_analysis.findings import FamilyState, Finding, Verdict
 from traintrace_analysis.machine import Memory, ProcessSummary, SystemSummary
 from traintrace_analysis.rank_comparison import RankComparison
+from traintrace_analysis.stages.model import StageAnalysis
 from traintrace_analysis.step_window import MetricClock, StepWindow
+from traintrace_analysis.traces.lens import Communication
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +223,10 @@ class Analysis:
         metrics, statistics: By metric; statistics has measured metrics only.
         ranks: None if fewer than two ranks can be compared.
         findings: Most severe first, then by cost.
+        stages: The pipeline of stages and queues; None if none was marked.
+        communication: What ranks wait for and what traces say; None for one rank without a trace.
+        convergence: How training went, by what was logged; None if nothing is known of it.
+        efficiency: The wall time against the device's peak; None if no time was recorded.
     """
 
     window: StepWindow
@@ -240,3 +248,7 @@ class Analysis:
     verdict: Verdict
     coverage: Mapping[str, Coverage]
     warnings: tuple[str, ...] = field(default=())
+    stages: StageAnalysis | None = None
+    communication: Communication | None = None
+    convergence: Convergence | None = None
+    efficiency: EfficiencyBudget | None = None

@@ -26,10 +26,13 @@ def column(readings: Sequence[Reading], name: str) -> Floats:
 
 
 def steady_span(window: StepWindow, row: int) -> tuple[int, int] | None:
-    """Give the begin of the first and the end of the last steady step of a rank; None without one."""
+    """Give the begin of the first and the end of the last steady step of a rank; None without one.
+
+    What lies before that first step, as the loading of the model, is none of it though its row holds it.
+    """
     if window.steady_steps < 1:
         return None
-    return int(window.start_ns[row, window.warmup_steps]), int(window.close_ns[row, -1])
+    return int(window.open_ns[row, window.warmup_steps]), int(window.close_ns[row, -1])
 
 
 def within(readings: Sequence[AnyReading], span: tuple[int, int] | None) -> Sequence[AnyReading]:

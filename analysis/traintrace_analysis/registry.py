@@ -5,7 +5,18 @@ from typing import Final
 
 from traintrace_analysis.context import Context
 from traintrace_analysis.findings import SEVERITY_ORDER, Finding
-from traintrace_analysis.rules import between_steps, memory, process, ranks, step_time, system
+from traintrace_analysis.rules import (
+    between_steps,
+    communication,
+    convergence,
+    efficiency,
+    memory,
+    process,
+    ranks,
+    stages,
+    step_time,
+    system,
+)
 from traintrace_analysis.rules.rule import Family, Rule
 from traintrace_analysis.settlement import settle
 
@@ -13,9 +24,13 @@ REGISTRY: Final[tuple[Family, ...]] = (
     step_time.FAMILY,
     between_steps.FAMILY,
     ranks.FAMILY,
+    communication.FAMILY,
     memory.FAMILY,
     system.FAMILY,
     process.FAMILY,
+    convergence.FAMILY,
+    efficiency.FAMILY,
+    stages.FAMILY,
 )
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     family.name: tuple(kind.name for rule in family.rules for kind in rule.kinds)

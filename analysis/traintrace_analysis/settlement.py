@@ -12,6 +12,8 @@ from typing import Final
 
 from traintrace_analysis.context import NS_PER_S, Context
 from traintrace_analysis.findings import Finding
+from traintrace_analysis.rules.efficiency.summaries import settle_summaries
+from traintrace_analysis.rules.stages.beside_steps import leave_to_stages
 from traintrace_analysis.wording import listed, seconds
 
 _STRAGGLERS: Final = frozenset(
@@ -21,6 +23,7 @@ _ON_DEVICE: Final = frozenset(("H2D_BOUND", "OPTIMIZER_HEAVY", "BACKWARD_HEAVY")
 _ON_HOST: Final = _ON_DEVICE | {
     "RESIDUAL_HEAVY", "DRIFT", "WARMUP_COST", "EPOCH_START_COST", "EVALUATION_COST", "CHECKPOINT_COST",
     "LOGGING_COST", "GC_PAUSES", "RECOMPILES", "GAP", "ROTATING_STRAGGLER", "LOAD_IMBALANCE",
+    "COMM_BOUND", "EXPOSED_COMM", "PIPELINE_BUBBLE",
 }  # fmt: skip
 
 
@@ -58,7 +61,7 @@ class _Overlap:
 
 def settle(context: Context, findings: Sequence[Finding]) -> list[Finding]:
     """Give the findings with costs that name no second twice."""
-    settled = list(findings)
+    settled = leave_to_stages(context, findings)
     for kind, beside in _BEHIND.items():
         for place, one in enumerate(settled):
             if one.kind == kind:
@@ -66,7 +69,7 @@ def settle(context: Context, findings: Sequence[Finding]) -> list[Finding]:
                     f for f in settled if f is not one and f.severity != "info" and f.cost_s > 0.0
                 ]
                 settled[place] = _without(one, _overlap(context, one, others, beside(context)))
-    return settled
+    return settle_summaries(settled)
 
 
 def _overlap(

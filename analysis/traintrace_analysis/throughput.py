@@ -4,7 +4,7 @@ import numpy as np
 
 from traintrace.facts import RankFacts
 from traintrace_analysis.model import Rate, Throughput
-from traintrace_analysis.step_window import Floats, StepWindow
+from traintrace_analysis.step_window import Floats, Ints, StepWindow
 
 _NS_PER_S = 1e9
 
@@ -21,13 +21,25 @@ def measure_throughput(window: StepWindow) -> Throughput:
     first = window.warmup_steps
     step_ns = float(np.median(window.host["step_time"][:, first:].sum(axis=1)))
     tails = [_after_last_ns(rank, int(window.steps[-1])) for rank in window.facts]
-    loop_ns = window.close_ns[:, -1] - window.open_ns[:, first]
+    loop_ns = window.close_ns[:, -1] - window.open_ns[:, first] - _left_out_ns(window)
     round_trip_ns = float(np.median(loop_ns + np.array(tails)))
     return Throughput(
         steps_per_s=_rate(float(window.steady_steps), step_ns, round_trip_ns),
         samples_per_s=_rate(_total(window.samples[:, first:]), step_ns, round_trip_ns),
         tokens_per_s=_rate(_total(window.tokens[:, first:]), step_ns, round_trip_ns),
     )
+
+
+def _left_out_ns(window: StepWindow) -> Ints:
+    """Give the time of steps between those of the window, by rank: their work does not count either.
+
+    Rows follow each other without a gap, so a gap is a step without a row, or one that a profiler or the
+    counting of operations slowed down.
+    """
+    first = window.warmup_steps
+    gaps: Ints = window.start_ns[:, first + 1 :] - window.close_ns[:, first:-1]
+    left_out: Ints = gaps.sum(axis=1)
+    return left_out
 
 
 def _after_last_ns(rank: RankFacts, last: int) -> int:

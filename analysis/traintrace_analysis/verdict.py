@@ -47,7 +47,7 @@ def judge(
             "Look into the ranks folder of the run; if it is empty, training ended before a rank "
             "could write.",
         )
-    named = [finding for finding in findings if finding.severity != "info"]
+    named = [finding for finding in findings if _is_about_time(finding)]
     if context is None or (is_short(window) and not named):
         verdict = _answer(
             "TOO_FEW_STEPS",
@@ -70,7 +70,7 @@ def _judged(
     findings: Sequence[Finding],
     unexamined: Unexamined | None,
 ) -> Verdict:
-    named = [finding for finding in findings if finding.severity != "info"]
+    named = [finding for finding in findings if _is_about_time(finding)]
     if named:
         return _from_finding(max(named, key=_importance))
     missing = missing_phases(metrics)
@@ -91,6 +91,13 @@ def _judged(
             unexamined.action(),
         )
     return _doubtful(metrics, context, findings) or calm
+
+
+def _is_about_time(finding: Finding) -> bool:
+    """Tell whether a verdict may name a finding: how training went only where all later time was lost."""
+    if finding.family == "convergence":
+        return finding.severity == "critical"
+    return finding.severity != "info"
 
 
 def _importance(finding: Finding) -> tuple[bool, float, float]:

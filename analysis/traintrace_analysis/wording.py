@@ -50,6 +50,14 @@ def size(value: float) -> str:
     return f"{number(value / 1e3)} kB"
 
 
+def operations(value: float) -> str:
+    """Write an amount of floating-point work, from "412 kFLOP" to "37.2 PFLOP"."""
+    for power, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if abs(value) >= 0.999_5 * power:
+            return f"{number(value / power)} {unit}FLOP"
+    return f"{number(value / 1e3)} kFLOP"
+
+
 def exact_percent(share: float) -> str:
     """Write a share of 1 for a table: "41.2 %", "0.04 %", "<0.01 %"."""
     value = 100 * share

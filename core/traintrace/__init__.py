@@ -6,7 +6,7 @@ Training is traced by a plugin (`traintrace_plain_torch`, `traintrace_lightning`
 
 from typing import TYPE_CHECKING, Any
 
-from traintrace.access import log, region
+from traintrace.access import log, queue, region, stage
 from traintrace.errors import NewerSchemaError, RunReadError, TraintraceError, UsageError
 from traintrace.faults import TraintraceWarning
 from traintrace.options import TraceOptions
@@ -25,7 +25,9 @@ __all__ = [
     "list_manifests",
     "log",
     "open_run",
+    "queue",
     "region",
+    "stage",
 ]
 
 

@@ -1,10 +1,19 @@
-"""`traintrace.region` and `traintrace.log`: reach the active session from anywhere in user code."""
+"""`traintrace.region`, `log`, `stage` and `queue`: reach the active session from anywhere in user code."""
 
+import os
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
 
 from traintrace.recording.journal import Journal
 from traintrace.registry import REGISTRY
+from traintrace.runs.identity import RUN_VARIABLE
+
+if TYPE_CHECKING:
+    from traintrace.stages.recorder import StageRecorder
+    from traintrace.stages.stage import Stage
+
+AnyQueue = TypeVar("AnyQueue")
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
@@ -54,3 +63,37 @@ def log(**values: object) -> None:
     with session.faults.guard(f"the logged values {', '.join(values)}"):
         for name, value in values.items():
             session.log(name, value)
+
+
+def stage(name: str) -> "Stage":
+    """Work in a stage of a pipeline: `with traintrace.stage("target-forward") as stage:` around a worker's loop.
+
+    For threads, processes and asyncio tasks; each that is inside the block is a worker of the stage, and says
+    `stage.done(items=1, tokens=None)` when it has done something. It records into the session that is active in
+    this process, whichever thread that traces, or into the parent's in a child process that was forked, got
+    a followed queue, or belongs to a `traintrace run`. Does nothing where there is none.
+    """
+    from traintrace.stages.stage import Stage  # loaded by those who need it
+
+    return Stage(_recorder(), name)
+
+
+def queue(queue: AnyQueue, name: str) -> AnyQueue:
+    """Count what goes through a queue between stages, and how long workers wait for it.
+
+    Use what this gives. It is the same object and behaves the same; only for a `queue.SimpleQueue`, which is
+    written in C, it is another one that shares its items.
+    """
+    from traintrace.stages.queues import follow_queue
+
+    return follow_queue(queue, name, _recorder())
+
+
+def _recorder() -> "StageRecorder | None":
+    """Give what records stages in this process; a spawned child of a launched run finds its parent's."""
+    found = REGISTRY.recorder()
+    if found is None and RUN_VARIABLE in os.environ:
+        from traintrace.stages.pickling import parents_recorder
+
+        return parents_recorder(os.environ[RUN_VARIABLE])
+    return found

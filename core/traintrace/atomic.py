@@ -1,6 +1,8 @@
 """Write whole files or nothing: a reader never sees a half-written one, and a killed writer leaves none."""
 
+import contextlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -8,17 +10,38 @@ def write_text(path: Path, text: str) -> None:
     """Write `text` to `path` in one step: a temporary file beside it, fsync, rename.
 
     Raises:
-        OSError: The folder cannot be written; `path` is then as it was.
+        OSError: The folder cannot be written; `path` is then as it was, and the error names it.
     """
-    content = text.encode()
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    write_texts({path: text})
+
+
+def write_texts(texts: Mapping[Path, str]) -> None:
+    """Write several files that belong together: where one finds no room, none is changed.
+
+    Raises:
+        OSError: A file cannot be written; the error names it.
+    """
+    temporaries = {path: path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in texts}
+    path = Path()
     try:
-        if not _write_unnamed(temporary, content):
-            with open(temporary, "wb") as file:
-                _write(file.fileno(), content)
-        os.replace(temporary, path)
+        for path, text in texts.items():
+            _write_whole(temporaries[path], text.encode())
+        for path, temporary in temporaries.items():
+            os.replace(temporary, path)
+    except OSError as error:
+        # A full disk names no file, and the name of a temporary one tells nobody anything.
+        error.filename, error.filename2 = os.fspath(path), None
+        raise
     finally:
-        temporary.unlink(missing_ok=True)
+        for temporary in temporaries.values():
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    if not _write_unnamed(path, content):
+        with open(path, "wb") as file:
+            _write(file.fileno(), content)
 
 
 def _write_unnamed(path: Path, content: bytes) -> bool:

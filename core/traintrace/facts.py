@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from traintrace.flopfacts import DenseModel, FlopFacts
 from traintrace.readings import DeviceReading, ProcessReading, SystemReading
+from traintrace.stagefacts import Pipeline
 
 RunStatus = Literal["running", "completed", "failed", "interrupted", "lost"]
 Level = Literal["full", "host", "step"]
@@ -27,6 +29,8 @@ COMPILED_KNOWN = 1 << 7
 GC = 1 << 8
 CARRIED = 1 << 9
 ABANDONED = 1 << 10
+FLOPS_COUNTED = 1 << 11  # its operations were counted, so it took longer than it would have
+PROFILED = 1 << 12  # a profiler was on, so it took longer than it would have
 
 FLAG_NAMES: Mapping[int, str] = {
     PARTIAL_GROUP: "partial_group",
@@ -38,6 +42,8 @@ FLAG_NAMES: Mapping[int, str] = {
     GC: "gc",
     CARRIED: "carried",
     ABANDONED: "abandoned",
+    FLOPS_COUNTED: "flops_counted",
+    PROFILED: "profiled",
 }
 
 
@@ -217,6 +223,7 @@ class Setup:
 
     Attributes:
         batch_bytes: Bytes of the tensors in one batch of the training loader, as first seen.
+        dense: What 6ND needs to know of a known transformer of which every parameter trains.
     """
 
     strategy: str | None = None
@@ -232,6 +239,7 @@ class Setup:
     cpu_count: int | None = None
     omp_threads: int | None = None
     parameter_count: int | None = None
+    dense: DenseModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +275,8 @@ class RankFacts:
             there on one rank of each node only.
         seen_ns: The last moment at which the rank is known to have been alive [ns, Unix time of its own
             clock]; None if its file does not say.
+        flops: What is known of its floating-point work; None if its file does not say.
+        pipeline: Stages and queues of the process and its children; None if it marked none.
     """
 
     rank: int
@@ -290,6 +300,8 @@ class RankFacts:
     process: Sequence[ProcessReading] = ()
     devices: Sequence[DeviceReading] = ()
     seen_ns: int | None = None
+    flops: FlopFacts | None = None
+    pipeline: Pipeline | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from traintrace.errors import UsageError
+from traintrace.flopfacts import COUNT, LEAST, MOST
 
 LevelOption = Literal["auto", "full", "host", "step"]
 
@@ -40,6 +41,13 @@ class TraceOptions:
             the loss of a machine.
         wait_for_ranks_s: Seconds for which rank 0 waits for the other ranks to end before it makes the
             report without them.
+        flops_per_step: Floating-point operations of one step on one rank, a multiplication with its
+            addition being two; "count" counts those of a few real steps, which take longer for it and are
+            left out of statistics. None leaves it at an estimate for known transformers.
+        peak_tflops: What the device can do in the number format that trains [1e12 operations/s]; None
+            looks it up by the device's exact name.
+        profile_steps: First and last of the steps that the framework's profiler traces, into the run's
+            folder; these steps take longer for it. None profiles nothing.
 
     Raises:
         UsageError: A value is impossible; the message names the option.
@@ -58,6 +66,9 @@ class TraceOptions:
     keep_steps: tuple[int, int] | None = None
     publish_interval_s: float = 60.0
     wait_for_ranks_s: float = 10.0
+    flops_per_step: float | Literal["count"] | None = None
+    peak_tflops: float | None = None
+    profile_steps: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         _check_text(
@@ -70,11 +81,15 @@ class TraceOptions:
         _check_count("max_steps", self.max_steps, least=1)
         _check_count("warmup_steps", self.warmup_steps, least=0)
         _check_count("retention_steps", self.retention_steps, least=1)
-        _check_range("keep_steps", self.keep_steps)
+        check_steps("keep_steps", self.keep_steps)
+        check_steps("profile_steps", self.profile_steps)
         if self.interval_s is not None:
             _check_seconds("interval_s", self.interval_s, least=SHORTEST_INTERVAL_S)
         _check_seconds("publish_interval_s", self.publish_interval_s, least=SHORTEST_INTERVAL_S)
         _check_seconds("wait_for_ranks_s", self.wait_for_ranks_s, least=0.0)
+        if self.flops_per_step != COUNT:
+            _check_positive("flops_per_step", self.flops_per_step, f'a number above 0, "{COUNT}"')
+        _check_positive("peak_tflops", self.peak_tflops, "a number above 0")
 
     def to_json(self) -> str:
         """Give the options as one line of JSON, e.g. for a command line."""
@@ -101,8 +116,9 @@ class TraceOptions:
             value = content.get(field.name, field.default)
             if isinstance(field.default, bool) and not isinstance(value, bool):
                 raise UsageError(f"{field.name}={value!r}: use true or false")
-        if isinstance(content.get("keep_steps"), list):  # JSON has no tuples
-            content["keep_steps"] = tuple(content["keep_steps"])
+        for name in ("keep_steps", "profile_steps"):  # JSON has no tuples
+            if isinstance(content.get(name), list):
+                content[name] = tuple(content[name])
         return cls(**content)
 
 
@@ -118,7 +134,12 @@ def _check_count(name: str, value: Any, *, least: int) -> None:
         raise UsageError(f"{name}={value!r}: use a number of at least {least}, or None")
 
 
-def _check_range(name: str, value: Any) -> None:
+def check_steps(name: str, value: Any) -> None:
+    """Check a range of steps, first and last, or None.
+
+    Raises:
+        UsageError: It is none; the message calls it `name`.
+    """
     if value is None:
         return
     whole = (
@@ -126,6 +147,14 @@ def _check_range(name: str, value: Any) -> None:
     )
     if not whole or not 1 <= value[0] <= value[1]:
         raise UsageError(f"{name}={value!r}: use the first and the last step, from 1, or None")
+
+
+def _check_positive(name: str, value: Any, wanted: str) -> None:
+    if value is None:
+        return
+    known = isinstance(value, Real) and not isinstance(value, bool)
+    if not known or not LEAST <= float(value) <= MOST:
+        raise UsageError(f"{name}={value!r}: use {wanted}, or None")
 
 
 def _check_seconds(name: str, value: Any, *, least: float) -> None:

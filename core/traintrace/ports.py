@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from traintrace.clock import DeviceClock
+from traintrace.flopfacts import FlopFacts
 from traintrace.recording.occurrences import Occurrence
 from traintrace.recording.steps import StepCapture
 
@@ -75,6 +77,25 @@ class Watch(Protocol):
         """Watch no more; called on the training thread. One more look follows."""
 
 
+class StepProfiler(Protocol):
+    """Profiles consecutive steps with the framework's own profiler; all calls come between steps.
+
+    Attributes:
+        why_stopped: Why the profile ended without a trace; None while it may give one.
+    """
+
+    why_stopped: str | None
+
+    def start(self, step: int) -> str | None:
+        """Begin with `step`; give why that cannot be, or None."""
+
+    def mark(self, step: int) -> None:
+        """Mark that `step` begins here, and the one before it ends."""
+
+    def finish(self, path: Path) -> None:
+        """End here, and write the trace whole or not at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """What only the framework knows of its own surroundings.
@@ -86,6 +107,22 @@ class Runtime:
 
     cuda: str | None = None
     seeds: Mapping[str, int] = field(default_factory=dict)
+
+
+class FlopCounter(Protocol):
+    """Counts the floating-point operations of a few steps while they run."""
+
+    def begin(self, session: Any) -> None:
+        """Count steps of `session`, which is being set up on this thread."""
+
+    def enter(self, account: int) -> None:
+        """The outermost call of a forward or a backward begins."""
+
+    def leave(self, account: int) -> None:
+        """It has ended."""
+
+    def facts(self, asked: bool) -> FlopFacts:
+        """Give what is known by now; `asked` says whether steps were to be counted. Called by the drain."""
 
 
 Agreement = Callable[[int, str, Callable[[], str]], str]
@@ -106,6 +143,8 @@ class Ports:
         used_devices: Gives the NVIDIA accelerators that this process uses by now; called on a thread of
             the tracer, and initialises none.
         packages: Distributions whose versions belong into the run's environment.
+        flops: Counts operations, where the user asks for it.
+        profiler: Makes what profiles a few steps, where the user asks for it.
         runtime: Gives what only the framework knows of its surroundings; cheap, initialises nothing.
     """
 
@@ -116,4 +155,6 @@ class Ports:
     watches: tuple[Watch, ...] = ()
     used_devices: Callable[[], Sequence[UsedDevice]] | None = None
     packages: tuple[str, ...] = ()
+    flops: FlopCounter | None = None
+    profiler: Callable[[], StepProfiler] | None = None
     runtime: Callable[[], Runtime] | None = None

@@ -2,10 +2,13 @@
 
 import os
 from threading import get_ident
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from traintrace.faults import FaultReporter
 from traintrace.recording.journal import Journal
+
+if TYPE_CHECKING:
+    from traintrace.stages.recorder import StageRecorder
 
 # What a plugin says where a second trace would begin on one thread.
 ALREADY_TRACED: Final = (
@@ -45,6 +48,8 @@ class Registry:
         started: How many runs this process has started; ranks of a job start theirs in the same order.
         launched: A launcher of ours started this process, and makes the report when all ranks have
             ended; set by what it runs in the process.
+        recorders: What records stages and queues in this process, the latest last; of a child process
+            its parent's, which hand on.
         automatic: What traces scripts that asked for nothing; None without a launcher.
         raise_faults: Sessions that start from now on raise the tracer's own faults instead of
             reporting them; the project's tests set it.
@@ -52,6 +57,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._sessions: dict[int, ActiveSession] = {}
+        self.recorders: list[StageRecorder] = []
         self.started = 0
         self.launched = False
         self.automatic: AutomaticTracing | None = None
@@ -60,6 +66,13 @@ class Registry:
     def current(self) -> ActiveSession | None:
         """Give the session of the calling thread, if any."""
         return self._sessions.get(get_ident())
+
+    def recorder(self) -> "StageRecorder | None":
+        """Give what records stages and queues: of the calling thread's session, else of the latest."""
+        thread = get_ident()
+        own = [recorder for recorder in self.recorders if recorder.thread == thread]
+        found = own or self.recorders
+        return found[-1] if found else None
 
     def make_way(self) -> bool:
         """End automatic tracing, here and for good, since a trace was asked for; say if the thread is free.
@@ -85,6 +98,8 @@ class Registry:
         for session in self._sessions.values():
             session.leave_to_parent()
         self._sessions.clear()
+        for recorder in self.recorders:
+            recorder.leave_to_parent()
 
 
 REGISTRY = Registry()

@@ -23,14 +23,17 @@ from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
 from traintrace.publishing.location import location
 from traintrace.recording.cost import hot_transition_ns, stored_in_situ_transition_ns
+from traintrace.recording.counting import FlopRecord
 from traintrace.recording.drain import Drain
 from traintrace.recording.ending import EndStatus, error_of_script, status_of
 from traintrace.recording.garbage import GarbageWatch
 from traintrace.recording.handover import Handover
 from traintrace.recording.incidents import Incidents
-from traintrace.recording.journal import ABANDON, ABORT, REGION, Clock, Journal
+from traintrace.recording.journal import ABANDON, ABORT, REGION, Clock
 from traintrace.recording.ledger import Ledger
+from traintrace.recording.profiled import profile_steps
 from traintrace.recording.regions import RegionNames
+from traintrace.recording.stagelog import StageLog
 from traintrace.recording.stepmemory import StepMemory
 from traintrace.recording.steps import StepCapture
 from traintrace.recording.timing import Timing
@@ -57,6 +60,7 @@ class Session:
         undo: What takes hooks off again, run when recording stops.
         unmeasured: Reason by signal that cannot be measured.
         faults: Reports defects without disturbing training.
+        stages: Records stages and queues.
         close_at_exit: What ends the session when the interpreter ends first; gets what ended the script.
         open_memory: Call it when the first batch of a step is about to be requested, so that memory
             peaks start there; None if there is nothing to reset.
@@ -113,10 +117,15 @@ class Session:
         self.capture: StepCapture
         self._timing = Timing(options.level, ports.device_clock, now)
         owner = threading.get_ident()
-        self.journal = Journal(owner, lambda segment: None, now, self._timing.recorder)
+        self._flops = FlopRecord(options, ports.flops, self)
+        recorder = self._timing.recorder
+        self.journal = self._flops.journal(owner, lambda segment: None, now, recorder)
         self._end = self.end_step  # bound once, not at every step
         self._renew_capture()
         self._anchor = HostAnchor.read(now)
+        self.stages = StageLog(
+            self._run.folder, self._writer.path.stem, self.faults, self._anchor, now
+        )
         self._ledger = Ledger(now())
         self._handover = Handover(self._ledger, self._timing.pending)
         self._incidents = Incidents(GarbageWatch(owner, now), ports.watches, self.unmeasured)
@@ -130,6 +139,7 @@ class Session:
             self._timing.pending,
             self._make_sampler(),
             self._incidents,
+            self.stages,
             options.retention_steps,
             options.keep_steps,
         )
@@ -155,8 +165,12 @@ class Session:
         REGISTRY.add(self)
         atexit.register(self._finish_at_exit)
         self.undo.callback(self._incidents.close)
+        self.undo.callback(self.stages.end)
+        self.stages.begin()
         with self.faults.guard("garbage collections and compilations"):
             self._incidents.begin()
+        if self.options.profile_steps is not None:
+            self.profile(self.options.profile_steps)
         self._drain.start()
         if self._run.publisher is not None:
             self._run.publisher.start()
@@ -189,6 +203,10 @@ class Session:
         self.journal.cut(capture)
         if self._steps == self._record_until:
             self.stop_recording()
+
+    def end_steps_by(self, end: Callable[[StepCapture, bool], None]) -> None:
+        """Let `end` end steps from now on; for what watches some of them and calls `end_step` itself."""
+        self.end_step = self._end = self.capture.on_end = end  # type: ignore[method-assign, assignment]
 
     def current_capture(self) -> StepCapture:
         """Give the capture that is open; a fresh one if a signal handler's exception lost that."""
@@ -260,14 +278,19 @@ class Session:
         else:
             self.capture.log(name, self._ports.read_scalar(value))
 
-    def log_completed(self, name: str, value: float) -> None:
-        """Log one value of the step that was completed last; for frameworks that log between steps."""
+    def log_completed(self, name: str, value: float, step: int | None = None) -> None:
+        """Log one value of the step that was completed last, or of `step`; for frameworks that log between steps."""
         if self.recording and self._steps:
-            self._drain.add_scalar(facts.Scalar(self._steps, name, value))
+            self._drain.add_scalar(facts.Scalar(step or self._steps, name, value))
 
     def region_code(self, name: str) -> int:
         """Give the journal code that enters the region called `name`; one more leaves it."""
         return REGION + 2 * self._regions.number_of(name)
+
+    def profile(self, steps: tuple[int, int]) -> None:
+        """Let the framework's profiler trace the steps from the first to the last of `steps`."""
+        with self.faults.guard("the profile of the chosen steps"):
+            profile_steps(self, steps, self._ports.profiler, self._identity)
 
     def add_event(self, kind: str, detail: str) -> None:
         """Note something that happened once."""
@@ -395,6 +418,7 @@ class Session:
             "device_clock": self._timing.device_clock,
             "setup": asdict(setup),
             "cost": asdict(cost),
+            "flops": self._flops.to_json(),
             "process_peak_allocated_bytes": (
                 None if self._memory is None else self._memory.lifetime_peak_bytes
             ),

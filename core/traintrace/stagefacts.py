@@ -11,14 +11,24 @@ from typing import Final, Literal
 
 WorkerKind = Literal["thread", "process", "task"]
 
-# What a worker's time can be: working, waiting in `get`, waiting in `put`, and outside both of them
-# where nobody says that it works (before its first and after its last item).
+# What a worker's time can be: working, waiting in `get`, waiting in `put`, and outside all of them where
+# nobody says that it works: until its first `get`, after its last item, in a stage inside this one,
+# and while nobody holds the worker's place.
+# Time between an empty `get` and the next `get` is `starved`, that between a full `put` and the next `put`
+# `blocked`: so loops that poll.
 STAGE_ACCOUNTS: Final = ("busy", "starved", "blocked", "other")
+
+# Services of a worker, and moments of a queue's puts and of its gets, that are kept: the latest ones.
+KEPT: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
     """Work on one item: what one worker did from taking it until it was done.
+
+    Where the worker says `stage.done()`, a service is what lies between two of them. Where it never does, it is
+    what follows a `get` until the next one that succeeds (an item that was neither followed by a `put` nor by
+    another `get` is not counted: it may be a sentinel), and for a source, which only puts, what precedes a `put`.
 
     Attributes:
         done_ns: The moment it was done.
@@ -35,18 +45,21 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class StageWorker:
-    """The ledger of one worker of a stage.
+    """The ledger of one worker of a stage: one place at work, which threads or tasks may hold one after another.
+
+    So the number of a stage's workers is the number of places that were ever held at once.
 
     Attributes:
         stage: Name of the stage. worker: 0-based number within its stage.
-        kind: A task's `busy` includes what its event loop does between its steps, so that only for
-            threads and processes `account_ns` sums to `end_ns - start_ns`.
-        start_ns, end_ns: Moments of its first and last entry.
-        account_ns: Nanoseconds by account of `STAGE_ACCOUNTS`.
+        kind: "process" is the main thread of a child process. A task's `busy` includes what its event
+            loop does between its steps.
+        start_ns, end_ns: Moments of its first and last entry; of one that is still at work, `end_ns` is when
+            it was looked at last.
+        account_ns: Nanoseconds by account of `STAGE_ACCOUNTS`, all four; they sum to `end_ns - start_ns`.
         starved_ns, blocked_ns: The same waits by name of the queue.
         items: Items done. tokens: None if none were said.
         busy_sum_ns, busy_sum_squares_ns2: Over all services, kept or not.
-        services: The latest ones, at most 20,000, in order.
+        services: The latest ones, at most `KEPT`, in order.
         unmeasured: Why something of it could not be seen; "" if all was.
     """
 
@@ -69,12 +82,12 @@ class StageWorker:
 
 @dataclass(frozen=True, slots=True)
 class QueueRecord:
-    """What went through one queue.
+    """What went through one queue, or through all queues of one name.
 
     Attributes:
-        capacity: Items that it holds at most; None if it is not bounded.
+        capacity: Items that it holds at most; None if it is not bounded. Of several queues, the sum.
         puts, gets: Operations that succeeded, over all workers and also outside stages.
-        put_ns, get_ns: The moments at which they succeeded, of the latest 20,000 each, in order.
+        put_ns, get_ns: The moments at which they succeeded, of the latest `KEPT` each, in order.
         producers, consumers: Names of the stages that put and get.
     """
 

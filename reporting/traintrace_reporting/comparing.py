@@ -1,5 +1,6 @@
 """From the paths of two sides to their comparison, and under a threshold to an exit code."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from traintrace_analysis.comparison.model import (
     PhaseBlame,
 )
 from traintrace_analysis.comparison.reading import compared_run
+from traintrace_analysis.thresholds import limit as threshold
 from traintrace_reporting.finish import JSON_NAME, Summary, read_or_make
 from traintrace_reporting.format import milliseconds
 from traintrace_reporting.guard_check import check_declaration, measured_summary, obstacles
@@ -163,6 +165,8 @@ def _answer(comparison: Comparison, threshold_pct: float, reference: Input) -> A
         line += f", {_told(blamed)}"
     elif guard.outcome == "SLOWER":
         line += ", no single phase stands out"
+    elif guard.outcome == "INCONCLUSIVE":
+        line += f": {guard.reason}"
     return Answer(
         threshold_pct,
         guard.outcome,
@@ -174,14 +178,18 @@ def _answer(comparison: Comparison, threshold_pct: float, reference: Input) -> A
 
 
 def _change(comparison: Comparison, threshold_pct: float) -> str:
-    """Give the change of the usual step, which decides, and the means, which outliers move."""
+    """Give the change of the usual step, and the means, which long steps move."""
     limit = f"limit {threshold_pct:g} %"
     step = next((one for one in comparison.metrics if one.name == "step_time"), None)
-    if step is None or step.a.mean_ms is None or step.b.mean_ms is None or step.ratio is None:
+    if step is None or not step.a.mean_ms or not step.b.mean_ms or step.ratio is None:
         return limit
     scale = max(step.a.mean_ms, step.b.mean_ms)
     a, b = (milliseconds(side.mean_ms, scale) for side in (step.a, step.b))
-    return f"step {100.0 * (step.ratio - 1.0):+.1f} % ({limit}), mean {a} -> {b} ms"
+    usual, mean = step.ratio - 1.0, step.b.mean_ms / step.a.mean_ms - 1.0
+    told = f"step {100.0 * usual:+.1f} %"
+    if abs(math.log1p(mean) - math.log1p(usual)) > threshold("tail_disagreement"):
+        told = f"usual {told}, mean step {100.0 * mean:+.1f} %"
+    return f"{told} ({limit}), mean {a} -> {b} ms"
 
 
 def blamed_phase(comparison: Comparison) -> PhaseBlame | None:

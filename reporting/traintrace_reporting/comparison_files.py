@@ -1,4 +1,4 @@
-"""The files of a comparison: both are written whole, or an error says which was not."""
+"""The files of a comparison: both are written whole, or neither, and an error says which could not be."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -24,10 +24,10 @@ def write_page(
         page: Makes the text of it, for so many columns.
 
     Raises:
-        OSError: One cannot be written; neither is ever there in part.
+        OSError: One cannot be written, and is named; both are as they were.
     """
     text = as_text(page(content, TEXT_WIDTH))
     data = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
     base.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_text(base.with_name(base.name + ".json"), data)
-    atomic.write_text(base.with_name(base.name + ".txt"), text)
+    json_file, text_file = (base.with_name(base.name + ending) for ending in (".json", ".txt"))
+    atomic.write_texts({json_file: data, text_file: text})

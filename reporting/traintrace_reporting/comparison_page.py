@@ -44,20 +44,19 @@ def page(content: Mapping[str, Any], width: int) -> RenderableType:
 
 
 def _page(content: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
-    for side in ("a", "b"):
-        yield _runs(side.upper(), content[side])
     guard = content["guard"]
     if guard is not None:
-        yield Text()
         yield Text(
             plain.filled(clean(guard["line"]), width), _COLOURS.get(guard["outcome"], "blue")
         )
         for reason in guard["reasons"]:
             if reason not in guard["line"]:
                 yield Text(plain.filled(f"  {clean(reason)}", width), "dim")
-        yield Text(f"  {_compared(guard)}", "dim")
-    yield Text()
+        yield Text(plain.filled(f"  {_compared(guard)}", width), "dim")
+        yield Text()
     yield _verdict(content, width)
+    for side in ("a", "b"):
+        yield Text(plain.filled(f"{side.upper()}  {_runs(content[side])}", width))
     for section in (_metrics, _phases, _findings, _figures):
         body = list(section(content, width))
         if body:
@@ -74,14 +73,14 @@ def _compared(guard: Mapping[str, Any]) -> str:
     return f"Compared are steps {steps['start']} to {steps['end']}, as the guard declares."
 
 
-def _runs(side: str, runs: Sequence[Mapping[str, Any]]) -> Text:
+def _runs(runs: Sequence[Mapping[str, Any]]) -> str:
     told = [
         f"{clean(run['name'], 40)} ({plain.count(run['steps'], 'step')}"
         f"{'' if run['status'] == 'completed' else ', ' + clean(run['status'], 20)})"
         for run in runs[:_RUNS_SHOWN]
     ]
     more = [f"{len(runs) - _RUNS_SHOWN} more"] if len(runs) > _RUNS_SHOWN else []
-    return Text.assemble((f"{side}  ", "bold"), ", ".join([*told, *more]))
+    return ", ".join([*told, *more])
 
 
 def _verdict(content: Mapping[str, Any], width: int) -> Panel:
@@ -97,7 +96,8 @@ def _verdict(content: Mapping[str, Any], width: int) -> Panel:
             told.add_row(Text(label.ljust(4), "dim"), Text(plain.filled(value, inner), style))
     headline = Text(plain.filled(sentence(content["headline"]), width - 4), "bold")
     body = Group(headline, told) if told.row_count else headline
-    title = Text(clean(content["verdict"], 20), f"bold {colour}")
+    told_of = "Any change: " if content["guard"] is not None else ""
+    title = Text(f"{told_of}{clean(content['verdict'], 20)}", f"bold {colour}")
     return Panel(body, title=title, title_align="left", border_style=colour, box=ROUNDED)
 
 
@@ -126,7 +126,7 @@ def _metrics(content: Mapping[str, Any], width: int) -> Iterator[RenderableType]
                 milliseconds(one["b"]["mean_ms"], scale),
                 _signed(one["difference_ms"], scale),
                 _interval(one["low_ms"], one["high_ms"], scale),
-                _growth(one["a"]["mean_ms"], one["b"]["mean_ms"]),
+                _growth(one),
                 _judged(one["judged"]),
             )
         yield table
@@ -223,9 +223,12 @@ def _interval(low: object, high: object, scale: float) -> str:
     return f"{_signed(low, scale)} to {_signed(high, scale)}"
 
 
-def _growth(a: object, b: object) -> str:
-    before, after = finite(a), finite(b)
-    return "-" if not before or after is None else _percent(after / before)
+def _growth(one: Mapping[str, Any]) -> str:
+    """Give the change of the mean; none where there is no difference, as between two clocks."""
+    before, after = finite(one["a"]["mean_ms"]), finite(one["b"]["mean_ms"])
+    if not before or after is None or one["difference_ms"] is None:
+        return "-"
+    return _percent(after / before)
 
 
 def _percent(ratio: object) -> str:

@@ -6,10 +6,10 @@ Plugins import this when a run ends and not before: it brings the analysis and t
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from traintrace import Run, atomic, open_run
 from traintrace.errors import NewerSchemaError, RunReadError
@@ -17,9 +17,12 @@ from traintrace.faults import FaultReporter
 from traintrace_reporting.endings import outcome_notes
 from traintrace_reporting.strict_json import parse
 
+if TYPE_CHECKING:
+    from traintrace_analysis.traces import Trace
+
 JSON_NAME: Final = "final_summary.json"
 TEXT_NAME: Final = "final_summary.txt"
-READS_UP_TO: Final = (0, 3)
+READS_UP_TO: Final = (0, 4)
 WINDOW_STEPS: Final = 10_000
 _VERSION: Final = re.compile(r"\d{1,9}\.\d{1,9}")
 
@@ -57,15 +60,23 @@ def finish_run(run: Run | Path, *, print_report: bool, stream: TextIO | None) ->
     return summary
 
 
-def summarise_run(run: Run | Path, *, window_steps: int = WINDOW_STEPS) -> Summary:
+def summarise_run(
+    run: Run | Path,
+    *,
+    window_steps: int = WINDOW_STEPS,
+    traces: Sequence[Path] = (),
+    peak_tflops: float | None = None,
+) -> Summary:
     """Read, analyse and summarise a run, or the run in a folder; writes nothing.
 
     Args:
         run: The run, or its folder.
         window_steps: At most so many of the latest common steps are looked at one by one.
+        traces: Trace files of a profiler, or folders of them; none takes those that lie in the run's folder.
+        peak_tflops: What the devices can do [1e12 operations/s]; None takes what the run says.
 
     Raises:
-        RunReadError: The run cannot be read.
+        RunReadError: The run, or a trace that was named, cannot be read.
     """
     # A wrong path fails here, before NumPy is loaded.
     opened = open_run(run) if isinstance(run, Path) else run
@@ -74,14 +85,25 @@ def summarise_run(run: Run | Path, *, window_steps: int = WINDOW_STEPS) -> Summa
 
     facts = opened.facts(REQUIRED_COLUMNS, latest=window_steps)
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    analysis = analyse(facts, window_steps=window_steps)
+    read, notes = _traces_of(opened.folder, traces)
+    analysis = analyse(facts, window_steps=window_steps, traces=read, peak_tflops=peak_tflops)
     summary = Summary(summarise(facts, analysis, generated_at=now))
+    summary["warnings"] += notes
     summary["warnings"] += outcome_notes(opened.manifest.training)
     if opened.manifest.guard is not None:
         from traintrace_reporting.guard_section import add_guard
 
         add_guard(summary, opened)
     return summary
+
+
+def _traces_of(folder: Path, named: Sequence[Path]) -> tuple[Sequence["Trace"], list[str]]:
+    """Read the traces that were named, else those that the run took; and say what was not read."""
+    if not named and not (folder / "traces").is_dir():
+        return (), []
+    from traintrace_reporting.traces.places import given_traces, own_traces
+
+    return (given_traces(named), []) if named else own_traces(folder)
 
 
 def read_or_make(path: Path) -> Summary:

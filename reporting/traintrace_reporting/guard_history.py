@@ -1,5 +1,6 @@
 """New runs against stored runs of the baseline: which of those count, and the decision."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,11 +9,18 @@ from typing import Any
 from traintrace.errors import RunReadError
 from traintrace.runs.manifest import MANIFEST_NAME
 from traintrace_analysis.comparison.history import HistoryDecision, judge_history
+from traintrace_analysis.comparison.trend import run_trend
 from traintrace_analysis.thresholds import limit
 from traintrace_reporting.comparing import Input, read_input
 from traintrace_reporting.finish import JSON_NAME
 from traintrace_reporting.format import dig
-from traintrace_reporting.guarding import EXIT_CODES, SCHEMA_VERSION, guarded_run, incomparable
+from traintrace_reporting.guarding import (
+    EXIT_CODES,
+    SCHEMA_VERSION,
+    guarded_run,
+    incomparable,
+    mean_log,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +109,39 @@ def judge(new: Sequence[Input], baseline: Sequence[Input]) -> HistoryOutcome:
         why_not = unlike[0] if unlike else _too_few(len(used), needed, left_out)
         unknown = "the smallest slowdown that could be seen is not known"
         return HistoryOutcome("INCONCLUSIVE", f"{why_not.rstrip('.')}; {unknown}.", None, *names)
-    told = judge_history(_levels(new), _levels(used))
+    told = judge_history(_levels(new), _levels(used), means=(_means(new), _means(used)))
+    drift = _drift(used, told.ratio) if told.decision == "FAIL" else None
+    if drift is not None:
+        return HistoryOutcome("INCONCLUSIVE", f"{told.headline} {drift}", told, *names)
     return HistoryOutcome(told.decision, told.headline, told, *names)
+
+
+def _drift(baseline: Sequence[Input], ratio: float) -> str | None:
+    """Say that the baseline gets slower from run to run, if so much that a later run is as slow as that.
+
+    Later by as many runs as the baseline has: who keeps ten runs judges the next ones by them.
+    """
+    ordered = sorted(baseline, key=lambda one: float(one.summary["run"]["started_at"]))
+    trend = run_trend([math.exp(level) for level in _levels(ordered)])
+    grown = trend.first_to_last
+    if trend.state != "slower" or grown is None or ratio > (1.0 + grown) ** 2:
+        return None
+    return f"But the baseline itself is not at rest. {trend.told}"
 
 
 def _unlike(reference: Input, other: Input) -> list[str]:
     """Say why a run is no measure for the new one, or is none itself."""
     told = incomparable(reference, other, _name(reference), _name(other))
-    for what, place in (
-        ("another processor", ("environment", "cpu")),
-        ("other versions, setup or topology", ("environment", "fingerprint")),
-    ):
-        if dig(reference.summary, *place) != dig(other.summary, *place):
-            told.append(f"{what} than {_name(reference)}.")
+    if _differ(reference, other, "cpu"):
+        told.insert(0, f"another processor than {_name(reference)}.")
+    if _differ(reference, other, "fingerprint"):
+        told.append(f"other versions, setup or topology than {_name(reference)}.")
     return told
+
+
+def _differ(reference: Input, other: Input, name: str) -> bool:
+    place = "environment", name
+    return bool(dig(reference.summary, *place) != dig(other.summary, *place))
 
 
 def _too_few(used: int, needed: int, left_out: Sequence[str]) -> str:
@@ -125,6 +152,11 @@ def _too_few(used: int, needed: int, left_out: Sequence[str]) -> str:
 def _levels(runs: Sequence[Input]) -> list[float]:
     levels = [guarded_run(one).metrics["step_time"].log_mean for one in runs]
     return [level for level in levels if level is not None]
+
+
+def _means(runs: Sequence[Input]) -> list[float]:
+    means = [mean_log(guarded_run(one)) for one in runs]
+    return [mean for mean in means if mean is not None]
 
 
 def _name(one: Input) -> str:

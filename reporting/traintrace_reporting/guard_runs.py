@@ -1,10 +1,10 @@
 """Start the runs of `traintrace guard pairs`: each in a process of its own, as `traintrace run` would."""
 
+import glob
+import os
 import shlex
-import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -13,9 +13,12 @@ from traintrace.errors import RunReadError, TraintraceError, UsageError
 from traintrace.publishing.location import is_url, location
 from traintrace.runs.claims import safe_name
 from traintrace_reporting.comparing import Input, read_input
+from traintrace_reporting.guard_process import GuardStopped, run_quietly
 
 # So much of what a failed run printed is shown [lines].
 _SHOWN: Final = 20
+_READ: Final = 1 << 17  # bytes
+_TRACEBACK: Final = "Traceback (most recent call last)"
 _OURS: Final = ("traintrace", "run")
 
 
@@ -69,7 +72,9 @@ def train(side: Side, run_dir: str, name: str) -> Input:
     """Train once and give the run's summary.
 
     Raises:
-        RunFailed: Training failed, or no step was recorded; what it printed last is in the message.
+        RunFailed: Training failed, recorded no step, or made a second run; what it printed last is in
+            the message.
+        GuardStopped: A signal ended it.
         RunReadError: The run's summary cannot be used.
     """
     command = [
@@ -77,7 +82,10 @@ def train(side: Side, run_dir: str, name: str) -> Input:
         *("--run-dir", run_dir, "--run-name", name, *side.words),
     ]
     with tempfile.TemporaryFile() as printed:
-        code = _wait(command, side.folder, printed)
+        try:
+            code = run_quietly(command, side.folder, printed)
+        except GuardStopped as stopped:
+            raise GuardStopped(f"{stopped} in run {name}; nothing was decided") from stopped
         if code:
             raise RunFailed(
                 f"{side.name} failed with exit code {code}: {side.text}{_last(printed)}"
@@ -92,21 +100,27 @@ def train(side: Side, run_dir: str, name: str) -> Input:
             ) from error
         if not made.summary["counts"]["steps"]:
             raise RunFailed(f"{side.name} trained no step: {side.text}{_last(printed)}")
+        _refuse_second_run(side, made.path.parent)
         return made
 
 
-def _wait(command: Sequence[str], folder: Path | None, printed: IO[bytes]) -> int:
-    with subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT
-    ) as process:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            process.wait()  # Ctrl-C reaches it too, and it completes its run
-            raise
+def _refuse_second_run(side: Side, run: Path) -> None:
+    """Refuse a command that trained twice, of which the first run alone would be judged."""
+    others = sorted(one.name for one in run.parent.glob(f"{glob.escape(run.name)}-*"))
+    if others:
+        raise RunFailed(
+            f"{side.name} made more than one run ({', '.join((run.name, *others))}), and which of them "
+            f"counts is not known; train once in a command: {side.text}"
+        )
 
 
 def _last(printed: IO[bytes]) -> str:
-    printed.seek(0)
-    lines = printed.read().decode("utf-8", "replace").splitlines()[-_SHOWN:]
-    return "".join(f"\n  {line}" for line in lines)
+    """Give what was printed last, or up to the end of the last traceback: our own report follows it."""
+    printed.seek(max(0, printed.seek(0, os.SEEK_END) - _READ))
+    lines = printed.read().decode("utf-8", "replace").splitlines()
+    end = len(lines)
+    begun = [place for place, line in enumerate(lines) if line.startswith(_TRACEBACK)]
+    if begun:
+        after = range(begun[-1] + 1, len(lines))
+        end = next((place + 1 for place in after if lines[place][:1].strip()), end)
+    return "".join(f"\n  {line}" for line in lines[max(0, end - _SHOWN) : end])

@@ -1,9 +1,10 @@
 """Pairs of runs until they decide: A B, B A, A B, ... with looks after 4, 6, 9 and 12 pairs.
 
-Each run is one number, its mean ln(step time): over the steps that its guard declares, or else over
-all after its warm-up. What makes runs incomparable ends the guard at once, without a decision.
+Each run is two numbers, its mean ln(step time), which is that of the usual step, and its mean step time:
+over the steps that its guard declares, or else over all after its warm-up. What makes runs incomparable ends the guard at once, without a decision.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
@@ -11,6 +12,7 @@ from typing import Any, Final, Literal
 from traintrace_analysis.comparison.comparability import examine
 from traintrace_analysis.comparison.compare import compare
 from traintrace_analysis.comparison.model import ComparedRun
+from traintrace_analysis.comparison.own_time import OwnRun, own_phase, own_time_fails
 from traintrace_analysis.comparison.sequential import (
     LOOKS,
     Pair,
@@ -19,6 +21,7 @@ from traintrace_analysis.comparison.sequential import (
     interleaved,
 )
 from traintrace_reporting.comparing import Input, blamed_phase
+from traintrace_reporting.guard_busy import own_run, waiting_for_cpu
 from traintrace_reporting.guard_check import obstacles
 
 GuardDecision = Literal["FAIL", "PASS", "INCONCLUSIVE"]
@@ -35,6 +38,7 @@ class PairsOutcome:
         reasons: What made the runs incomparable; empty if they could be compared.
         phase: The part of the step that lost most; None unless it failed and one is beyond chance.
         a_runs, b_runs: Names of the runs in the order of the pairs.
+        notes: What else a reader should know, as sentences.
     """
 
     decision: PairsDecision
@@ -42,6 +46,7 @@ class PairsOutcome:
     phase: str | None
     a_runs: tuple[str, ...]
     b_runs: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -78,6 +83,7 @@ def run_pairs(
     """
     pairs: list[Pair] = []
     runs: dict[str, list[ComparedRun]] = {"A": [], "B": []}
+    owns: list[OwnRun] = []
     reference: Input | None = None
     decision = decide(())
     for number, a_first in enumerate(interleaved(most), start=1):
@@ -86,19 +92,24 @@ def run_pairs(
             reference = reference or made
             run = guarded_run(made)
             runs[name].append(run)
+            owns.append(own_run(made, run))
             against = incomparable(reference, made, "A1", f"{name}{number}")
             if against:
                 return _outcome(_undecided(decision, against[0]), runs, tuple(against))
             say(f"pair {number} of {most} at most: {name} takes {_typical_ms(run)} ms a step")
-        pairs.append(Pair(_level(runs["A"][-1]), _level(runs["B"][-1]), a_first))
+        pairs.append(_pair(runs["A"][-1], runs["B"][-1], a_first))
         decision = decide(pairs) if number in LOOKS else decision
         if decision.decision in ("FAIL", "PASS"):
             break
+        failing = own_time_fails(owns) if number in LOOKS else None
+        if failing is not None:
+            return _outcome(failing, runs, (), own_phase(owns))
         if number in LOOKS and number < most:
             say(decision.headline)
     if decision.decision == "CONTINUE":
         decision = _undecided(decision, f"{most} pairs do not decide, and no more were allowed")
-    return _outcome(decision, runs, ())
+    notes = waiting_for_cpu(owns) if decision.decision == "INCONCLUSIVE" else ()
+    return replace(_outcome(decision, runs, ()), notes=tuple(notes))
 
 
 def guarded_run(one: Input) -> ComparedRun:
@@ -139,16 +150,28 @@ def _undecided(decision: PairsDecision, why: str) -> PairsDecision:
 
 
 def _outcome(
-    decision: PairsDecision, runs: dict[str, list[ComparedRun]], reasons: tuple[str, ...]
+    decision: PairsDecision,
+    runs: dict[str, list[ComparedRun]],
+    reasons: tuple[str, ...],
+    phase: str | None = None,
 ) -> PairsOutcome:
     names = {side: tuple(run.name for run in made) for side, made in runs.items()}
-    phase = None
     if decision.decision == "FAIL":
-        worst = blamed_phase(compare(runs["A"], runs["B"]))
-        phase = None if worst is None else worst.name
+        worst = blamed_phase(compare(runs["A"], runs["B"])) if phase is None else None
+        phase = phase if worst is None else worst.name
         blamed = "No single phase stands out." if phase is None else f"Most of it is in {phase}."
         decision = replace(decision, headline=f"{decision.headline} {blamed}")
     return PairsOutcome(decision, reasons, phase, names["A"], names["B"])
+
+
+def _pair(a: ComparedRun, b: ComparedRun, a_first: bool) -> Pair:
+    return Pair(_level(a), _level(b), a_first, mean_log(a), mean_log(b))
+
+
+def mean_log(run: ComparedRun) -> float | None:
+    """Give ln of the mean step time, which holds the long steps; None without one."""
+    step = run.metrics.get("step_time")
+    return math.log(step.mean_ms) if step is not None and step.mean_ms else None
 
 
 def _level(run: ComparedRun) -> float:

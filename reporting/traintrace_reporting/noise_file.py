@@ -12,11 +12,14 @@ from traintrace_analysis.comparison.calibration import calibrate
 from traintrace_analysis.comparison.fields import Fields
 from traintrace_analysis.comparison.model import NoiseModel
 from traintrace_reporting.comparing import Input
+from traintrace_reporting.format import clean, dig
 from traintrace_reporting.guarding import guarded_run
 from traintrace_reporting.strict_json import parse
 
 KIND: Final = "traintrace noise model"
 VERSION: Final = 1
+# What must be the same in all runs for a difference between them to be noise.
+_ALIKE: Final = (("environment", "cpu"), ("environment", "fingerprint"), ("step_time", "clock"))
 _KEYS: Final = frozenset(("kind", "schema_version", *NoiseModel.__slots__))
 
 
@@ -30,17 +33,26 @@ def measure(runs: Sequence[Input]) -> NoiseModel:
     for number, one in enumerate(runs):
         if ids[number] in ids[:number]:
             raise RunReadError(f"{one.path}: run.id: this run is given twice")
-        status = one.summary["run"]["status"]
-        if status != "completed":
-            raise RunReadError(
-                f"{one.path}: run.status: {status!r}, a run that completed is needed"
-            )
-    if len({one.summary["environment"].get("cpu") for one in runs}) > 1:
-        raise RunReadError("environment.cpu: the runs are of different processors")
+        _check(one, runs[0])
     try:
         return calibrate([guarded_run(one) for one in runs])
     except ValueError as error:
         raise RunReadError(str(error)) from error
+
+
+def _check(one: Input, first: Input) -> None:
+    status = one.summary["run"]["status"]
+    if status != "completed":
+        raise RunReadError(f"{one.path}: run.status: {status!r}, a run that completed is needed")
+    for place in _ALIKE:
+        there, here = (dig(each.summary, *place) for each in (first, one))
+        if here != there:
+            raise RunReadError(
+                f"{one.path}: {'.'.join(place)}: {clean(here)!r}, and {clean(there)!r} in {first.path}; "
+                "runs of one workload on one machine are needed"
+            )
+    if not one.summary["step_time"]["window"]["steps"]:
+        raise RunReadError(f"{one.path}: step_time.window.steps: 0, a run with steps is needed")
 
 
 def content_of(model: NoiseModel) -> dict[str, Any]:

@@ -5,10 +5,10 @@ PyYAML's `safe_load` gives them. Nothing is guessed: an unknown key, a key that 
 that cannot be meant are refused with the key, the file and the line.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, cast
 
 from traintrace.options import LevelOption, TraceOptions
 from traintrace.publishing.location import is_url
@@ -39,6 +39,9 @@ class Settings:
     print_report: bool = True
     publish_interval: float | None = None
     wait_for_ranks: float | None = None
+    flops_per_step: float | Literal["count"] | None = None
+    peak_tflops: float | None = None
+    profile_steps: Sequence[int] | None = None
     enabled: bool = True
     source: Path | None = None
 
@@ -67,7 +70,17 @@ class Settings:
             interval_s=self.interval,
             retention_steps=self.history_retention,
             keep_steps=self._measured_steps(),
+            flops_per_step=self.flops_per_step,
+            peak_tflops=self.peak_tflops,
+            profile_steps=self._profiled_steps(),
             **{name: value for name, value in seconds.items() if value is not None},
+        )
+
+    def _profiled_steps(self) -> tuple[int, int] | None:
+        return (
+            None
+            if self.profile_steps is None
+            else cast("tuple[int, int]", tuple(self.profile_steps))
         )
 
     def _measured_steps(self) -> tuple[int, int] | None:

@@ -1,11 +1,11 @@
 """The keys of `traintrace.yaml`: what each means, and which values it takes."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, cast, get_args
+from typing import Final, NamedTuple, get_args
 
-from traintrace.errors import TraintraceError, UsageError
-from traintrace.options import LevelOption, TraceOptions
-from traintrace_reporting.guard_contract import first_problem
+from traintrace.errors import TraintraceError
+from traintrace.options import LevelOption
+from traintrace_reporting import settings_checks
 
 MODES: Final = ("summary", "watch")
 
@@ -36,71 +36,6 @@ class Key(NamedTuple):
     place: Callable[[object], Sequence[str]] = _nowhere
 
 
-def _one_of(*words: str) -> Callable[[object], str]:
-    return lambda value: "" if value in words else f"use one of {', '.join(words)}"
-
-
-def _yes_or_no(value: object) -> str:
-    return "" if isinstance(value, bool) else "use true or false"
-
-
-def _text(value: object) -> str:
-    return "" if isinstance(value, str) and value.strip() else "use a text"
-
-
-def _is_number(value: object, *kinds: type) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool)
-
-
-def _whole(option: str) -> Callable[[object], str]:
-    """Check a whole number, in the range that the option of this name has; null is the default."""
-
-    def check(value: object) -> str:
-        if value is None or _is_number(value, int):
-            return _out_of_range(option, value)
-        return "use a whole number, or null"
-
-    return check
-
-
-def _interval(value: object) -> str:
-    if value is None or _is_number(value, int, float):
-        return _out_of_range("interval_s", value)
-    return "use a number of seconds such as 0.5 (PyYAML reads 1e-1 as a text), or null"
-
-
-def _seconds(option: str) -> Callable[[object], str]:
-    """Check seconds, in the range that the option of this name has; null is the default."""
-
-    def check(value: object) -> str:
-        if value is None:
-            return ""
-        if _is_number(value, int, float):
-            return _out_of_range(option, value)
-        return "use a number of seconds, or null"
-
-    return check
-
-
-def _out_of_range(option: str, value: object) -> str:
-    """Say what the tracer itself says of a value: a range has one home."""
-    try:
-        TraceOptions(**cast("dict[str, Any]", {option: value}))
-    except UsageError as error:
-        return str(error).rpartition(": ")[2].replace("None", "null")
-    return ""
-
-
-def _guard(value: object) -> str:
-    problem = None if value is None else first_problem(value)
-    return "" if problem is None else problem.told
-
-
-def _place_in_guard(value: object) -> Sequence[str]:
-    problem = None if value is None else first_problem(value)
-    return () if problem is None else problem.place
-
-
 KEYS: Final = (
     Key(
         "mode",
@@ -108,21 +43,21 @@ KEYS: Final = (
         "summary",
         "What is recorded: `summary` traces steps, the only mode of `traintrace run`. "
         "`watch` is for `traintrace watch`, which takes a file with `summary` too.",
-        _one_of(*MODES),
+        settings_checks.one_of(*MODES),
     ),
     Key(
         "history_enabled",
         "true, false",
         "true",
         "`false` removes the rank files once the summary is written: the report stays, and cannot be made anew.",
-        _yes_or_no,
+        settings_checks.yes_or_no,
     ),
     Key(
         "history_retention",
         "steps",
         "200000",
         "So many of the latest steps keep a row each; older ones are folded into blocks. Sums stay exact.",
-        _whole("retention_steps"),
+        settings_checks.whole("retention_steps"),
         "--retention",
     ),
     Key(
@@ -130,7 +65,7 @@ KEYS: Final = (
         "seconds",
         "null",
         "Time between two readings of the machine; null reads densely at first and then every 5 s.",
-        _interval,
+        settings_checks.interval,
         "--interval",
     ),
     Key(
@@ -138,15 +73,15 @@ KEYS: Final = (
         "mapping",
         "null",
         "The declaration of a guarded workload, kept in the run's manifest (below).",
-        _guard,
-        place=_place_in_guard,
+        settings_checks.guard,
+        place=settings_checks.place_in_guard,
     ),
     Key(
         "run_dir",
         "path or URL",
         "runs",
         "Folder that holds runs. A relative path starts at the folder of the settings file.",
-        _text,
+        settings_checks.text,
         "--run-dir",
     ),
     Key(
@@ -155,7 +90,7 @@ KEYS: Final = (
         "auto",
         "`full` times phases on host and device, `host` on the host alone, `step` only input wait and step; "
         "`auto` starts with `full` and goes to `host` if tracing costs too much.",
-        _one_of(*get_args(LevelOption)),
+        settings_checks.one_of(*get_args(LevelOption)),
         "--level",
     ),
     Key(
@@ -163,7 +98,7 @@ KEYS: Final = (
         "steps",
         "null",
         "Recording stops after so many steps; training goes on.",
-        _whole("max_steps"),
+        settings_checks.whole("max_steps"),
         "--max-steps",
     ),
     Key(
@@ -171,7 +106,7 @@ KEYS: Final = (
         "steps",
         "null",
         "So many first steps are warm-up; null finds the number.",
-        _whole("warmup_steps"),
+        settings_checks.whole("warmup_steps"),
         "--warmup-steps",
     ),
     Key(
@@ -179,14 +114,14 @@ KEYS: Final = (
         "true, false",
         "true",
         "The memory of each step is recorded; on an accelerator that resets its peak statistics.",
-        _yes_or_no,
+        settings_checks.yes_or_no,
     ),
     Key(
         "print_report",
         "true, false",
         "true",
         "The report is printed to standard error when the run ends.",
-        _yes_or_no,
+        settings_checks.yes_or_no,
     ),
     Key(
         "publish_interval",
@@ -194,7 +129,7 @@ KEYS: Final = (
         "60",
         "Where a run is published (`run_dir` is a URL or on a network file system): time between two transfers "
         "of new rows. What was sent survives the loss of a machine.",
-        _seconds("publish_interval_s"),
+        settings_checks.amount("publish_interval_s", "a number of seconds"),
         "--publish-interval",
     ),
     Key(
@@ -203,15 +138,43 @@ KEYS: Final = (
         "10",
         "The report waits so long for ranks and nodes that have not said how they ended, and is then made without "
         "them.",
-        _seconds("wait_for_ranks_s"),
+        settings_checks.amount("wait_for_ranks_s", "a number of seconds"),
         "--wait-for-ranks",
+    ),
+    Key(
+        "flops_per_step",
+        "number, count",
+        "null",
+        "Floating-point operations of one step on a rank, for MFU; `count` counts those of a few real steps. "
+        "null leaves it at an estimate for known transformers.",
+        settings_checks.amount(
+            "flops_per_step", "count or a number (PyYAML reads 1e12 as a text)", "count"
+        ),
+        "--flops-per-step",
+    ),
+    Key(
+        "peak_tflops",
+        "number",
+        "null",
+        "What a device can do, in 1e12 operations a second; null looks it up by the device's exact name.",
+        settings_checks.amount("peak_tflops", "a number"),
+        "--peak-tflops",
+    ),
+    Key(
+        "profile_steps",
+        "[first, last]",
+        "null",
+        "The framework's profiler traces these steps into the run's folder, and the report shows what the trace says; "
+        "the steps take longer for it and are left out of statistics.",
+        settings_checks.steps("profile_steps"),
+        "--profile-steps",
     ),
     Key(
         "enabled",
         "true, false",
         "true",
         "`false` installs nothing and records nothing.",
-        _yes_or_no,
+        settings_checks.yes_or_no,
         "--disable",
     ),
 )

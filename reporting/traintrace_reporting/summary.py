@@ -17,20 +17,14 @@ from traintrace_analysis import Analysis
 from traintrace_analysis.model import Rate
 from traintrace_reporting import sections
 from traintrace_reporting.flat import flatten
+from traintrace_reporting.lenses import communication, convergence, efficiency, stages
 from traintrace_reporting.tracer_cost import estimate_overhead
 
 __all__ = ["SCHEMA_VERSION", "flatten", "summarise"]
 
 Json: TypeAlias = dict[str, Any]  # nested JSON; every leaf is a str, int, float, bool or None
 
-SCHEMA_VERSION: Final = "0.3"
-
-_NOT_YET: Final = (
-    "communication",
-    "efficiency",
-    "convergence",
-    "stages",
-)
+SCHEMA_VERSION: Final = "0.4"
 
 
 def summarise(
@@ -74,7 +68,10 @@ def summarise(
         "system": sections.system(analysis.system),
         "process": sections.process(analysis.process),
         "ranks": sections.ranks(analysis.ranks),
-        **dict.fromkeys(_NOT_YET),
+        "communication": communication.section(analysis),
+        "efficiency": efficiency.section(analysis),
+        "convergence": convergence.section(analysis),
+        "stages": stages.section(analysis),
         "guard": None,
         "overhead": overhead or estimate_overhead(chosen, analysis),
         "coverage": {

@@ -19,6 +19,7 @@ from rich.text import Text
 from traintrace_reporting import format as plain
 from traintrace_reporting import layout, machine_words, run_words, watch_words, words
 from traintrace_reporting.format import clean, dig, finite, seconds, sentence
+from traintrace_reporting.lenses import communication, convergence, efficiency, stages
 from traintrace_reporting.tables import ranks_table, step_table
 from traintrace_reporting.wall_chart import wall_chart
 
@@ -28,6 +29,10 @@ NARROWEST: Final = 40
 _STATUS_COLOURS: Final = {"completed": "green", "running": "blue"}
 _LABEL: Final = 17
 _FRAME: Final = 4  # columns that the frame of the verdict takes
+
+# The parts of the page between the verdict and the other findings; each is empty where there is nothing to say.
+_TIME: Final = (wall_chart, step_table, ranks_table)
+_LENSES: Final = (efficiency.rows, communication.rows, stages.rows, convergence.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,7 @@ def _page(summary: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
     if not watched:
         yield Text()
         yield _verdict(summary, width)
-    for section in (_findings,) if watched else (wall_chart, step_table, ranks_table, _findings):
+    for section in (_findings,) if watched else (*_TIME, *_LENSES, _findings):
         body = list(section(summary, width))
         if body:
             yield Text()

@@ -75,6 +75,7 @@ def test_what_did_not_occur_took_nothing_and_what_was_not_seen_is_unknown() -> N
         ("step_time.metrics.step_time.clock", "moon"),
         ("statistics.metrics.step_time.log_mean", math.nan),
         ("statistics.metrics.step_time.log_mean", 99.0),
+        ("statistics.metrics.step_time.log_sd", 1e300),  # its square is no number
         ("statistics.metrics.step_time.log_sd", -0.1),
         ("statistics.metrics.step_time.tau", 0.5),
         ("statistics.metrics.step_time.tau", MISSING),
@@ -120,6 +121,29 @@ def test_a_run_without_a_step_is_read_and_not_comparable() -> None:
     assert "no step" in found.headline
     assert found.guard is not None
     assert found.guard.outcome == "INCONCLUSIVE"
+
+
+def test_another_processor_is_another_machine_if_it_trains_and_is_told_if_not() -> None:
+    from traintrace_analysis.comparison.compare import compare
+
+    for kind, verdict in (("cpu", "INCOMPARABLE"), ("cuda", "INCONCLUSIVE")):
+        runs = []
+        for processor in ("EPYC", "Xeon"):
+            content = summary(facts(name=processor, setup=Setup(device_kind=kind)))
+            content["environment"]["cpu"] = processor
+            runs.append(compared_run(content))
+        found = compare(runs[:1], runs[1:])
+        assert found.verdict == verdict
+        assert "EPYC in A, Xeon in B" in " ".join((found.headline, *found.warnings))
+
+
+def test_a_long_name_is_short_in_sentences() -> None:
+    from traintrace_analysis.comparison.compare import compare
+
+    failed = edited("run.name", "x" * 10_000)
+    failed["run"]["status"] = "failed"
+    found = compare([made()], [compared_run(failed)])
+    assert max(map(len, found.warnings)) < 200
 
 
 def test_ranks_with_other_representatives_are_no_contradiction() -> None:

@@ -198,8 +198,9 @@ class TestOversubscribed:
         rank = waiting(0.0)
         before = replace(rank.process[0], interval_ns=60 * EVERY_NS, run_queue_ns=50 * EVERY_NS)
         assert "CPU_OVERSUBSCRIBED" not in found(replace(rank, process=[before, *rank.process[1:]]))
-        inside = replace(rank.process[0], run_queue_ns=50 * EVERY_NS)
-        assert "CPU_OVERSUBSCRIBED" in found(replace(rank, process=[inside, *rank.process[1:]]))
+        first, second, *later = rank.process  # the first one begins before the first step
+        inside = replace(second, run_queue_ns=50 * EVERY_NS)
+        assert "CPU_OVERSUBSCRIBED" in found(replace(rank, process=[first, inside, *later]))
 
     def test_readings_of_the_warm_up_do_not_count(self) -> None:
         first = make_rank(

@@ -237,13 +237,13 @@ def test_a_share_that_noise_may_explain_has_less_confidence(
     assert unsure is None or unsure.confidence < sure.confidence
 
 
-def test_waiting_between_ranks_forbids_a_verdict_of_balance(
+def test_waiting_that_all_ranks_share_is_communication(
     new_rank: NewRank, new_run: NewRun, cpu_step: dict[str, float]
 ) -> None:
     ranks = [new_rank(rank=number, ms={**cpu_step, "gradient_sync": 5.0}) for number in range(2)]
     verdict = analyse(new_run(*ranks)).verdict
-    assert verdict.kind == "CANNOT_TELL"
-    assert "wait for each other" in verdict.why
+    assert verdict.kind == "EXPOSED_COMM"
+    assert "for each other" in verdict.why
 
 
 def test_much_time_in_accounts_that_no_rule_examines_forbids_a_verdict_of_balance(

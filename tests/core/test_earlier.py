@@ -21,7 +21,7 @@ from traintrace.runs.manifest import Manifest
 from traintrace.store import writer
 
 RUN = """
-session = open_session(folder, print_report=False, wait_for_ranks_s=5.0)
+session = open_session(folder, print_report=False, wait_for_ranks_s=60.0)
 step(session, 3)
 session.flush()
 if "die" in sys.argv:
@@ -75,7 +75,7 @@ def test_a_requeued_job_goes_on_with_its_run(tmp_path: Path) -> None:
 def test_a_rank_that_comes_when_the_others_have_ended_joins_them(tmp_path: Path) -> None:
     """All ranks of one launch began before its first one ended."""
     late = start("sys.stdin.readline()" + RUN, tmp_path, **by_hand(1, 2, tmp_path / "mine"))
-    first = start(RUN.replace("5.0", "0.1"), tmp_path, **by_hand(0, 2, tmp_path / "mine"))
+    first = start(RUN.replace("60.0", "0.1"), tmp_path, **by_hand(0, 2, tmp_path / "mine"))
     first.communicate(timeout=60)
     assert Manifest.read(tmp_path / "mine").status == "completed"
     late.communicate(timeout=60)

@@ -194,8 +194,8 @@ def test_a_signal_during_a_collection_reaches_the_user_s_handler(session: Sessio
     try:
         for _ in range(3):
             make_garbage(100_000)
-            signal.setitimer(signal.ITIMER_REAL, 0.002)
             with pytest.raises(Stop):
+                signal.setitimer(signal.ITIMER_REAL, 0.002)
                 gc.collect()
                 time.sleep(1)  # a collection that was done sooner
     finally:

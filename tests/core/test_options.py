@@ -44,6 +44,11 @@ def test_options_travel_as_text(tmp_path: Path) -> None:
         ('{"run_dir": ""}', "run_dir"),
         ('{"run_dir": 3}', "run_dir"),
         ('{"name": ""}', "name"),
+        ('{"flops_per_step": "counts"}', "flops_per_step"),
+        ('{"flops_per_step": 0}', "flops_per_step"),
+        ('{"flops_per_step": true}', "flops_per_step"),
+        ('{"peak_tflops": -1}', "peak_tflops"),
+        ('{"peak_tflops": Infinity}', "peak_tflops"),
         ("[]", "list"),
         ("{", "JSON"),
     ],
@@ -54,14 +59,16 @@ def test_what_is_impossible_is_named(text: str, message: str) -> None:
 
 
 def test_the_machine_is_read_as_often_as_asked(tmp_path: Path) -> None:
+    began = time.monotonic()
     session = open_session(tmp_path, interval_s=0.1)
     time.sleep(0.55)
     session.finish("completed")
+    at_most = (time.monotonic() - began) / 0.1 + 2
     (rank,) = session.as_run().facts([]).ranks
     moments = [reading.at_ns for reading in rank.process]
     # The end adds one that is not due, and a busy machine makes them late; never early.
     gaps = [later - earlier for earlier, later in pairwise(moments)][:-1]
-    assert 2 <= len(moments) <= 8
+    assert 2 <= len(moments) <= at_most
     assert all(gap >= 0.09e9 for gap in gaps)
     rare = open_session(tmp_path, interval_s=60.0)
     time.sleep(0.3)

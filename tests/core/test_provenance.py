@@ -91,7 +91,7 @@ def test_a_git_that_hangs_is_left_behind(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
     check = DirtyCheck(tmp_path)
     check.start()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 50
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
         assert time.monotonic() < until
         time.sleep(0.005)

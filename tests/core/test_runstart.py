@@ -20,7 +20,7 @@ from traintrace.runs.started import StartedRun
 from traintrace_analysis.history import list_attempts
 
 ONE_RUN = """
-session = open_session(folder, print_report=False, wait_for_ranks_s=5.0)
+session = open_session(folder, print_report=False, wait_for_ranks_s=60.0)
 step(session, 3)
 session.finish("completed")
 print(session.folder)
@@ -54,7 +54,7 @@ def test_two_jobs_with_one_name_stay_two(tmp_path: Path) -> None:
             for env in (slurm(0, 2, job), slurm(1, 2, job))
         ]
         for rank in ranks:
-            rank.communicate(timeout=60)
+            rank.communicate(timeout=100)
     assert names(tmp_path) == ["a", "a-2"]
     assert {open_run(tmp_path / name).facts([]).id for name in ("a", "a-2")} == {
         "slurm-123.0",

@@ -67,10 +67,25 @@ def test_readings_take_at_most_a_thousandth_of_a_core(cost_s: float) -> None:
     assert len(moments(600, cost_s)) * cost_s <= 0.001 * 600 + cost_s
 
 
-def test_readings_reach_the_file_on_the_clock_of_the_steps(tmp_path: Path) -> None:
+def test_readings_reach_the_file_on_the_clock_of_the_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, original = [0], ProcessReader.read
+
+    def read(reader: ProcessReader) -> Any:
+        taken[0] += 1
+        return original(reader)
+
+    def until_read(count: int) -> None:
+        end = time.monotonic() + 30
+        while taken[0] < count:
+            assert time.monotonic() < end, "nothing was read"
+            time.sleep(0.01)
+
+    monkeypatch.setattr(ProcessReader, "read", read)
     with traced(tmp_path) as session:
-        for _ in range(3):
-            one_step(session, lambda: time.sleep(0.25))
+        for count in (1, 2, 3):
+            one_step(session, lambda count=count: until_read(count))  # type: ignore[misc]
     rank = rank_of(session)
     assert len(rank.process) >= 3
     assert len(rank.system) == len(rank.process)

@@ -20,14 +20,16 @@ from traintrace.readings import ProcessReading
 from traintrace.recording.rows import BookedStep
 from traintrace.store.retention import Retention
 from traintrace.store.schema import COUNTERS, READING_TABLES
+from traintrace.store.stagetables import BLOCK_TABLES, STATE_TABLES, Block, StageRows, packed
 from traintrace.store.writer import RankWriter
 
 TABLES: Final = (
     *("steps", "spans", "regions", "scalars", "events", *READING_TABLES, "totals", "blocks"),
+    *(*STATE_TABLES, *BLOCK_TABLES),
 )
 ROWS_OF_A_FLUSH: Final = 7
 STEM: Final = "rank-00003"
-_PATIENCE_S: Final = 10.0
+_PATIENCE_S: Final = 60.0
 
 
 class WrittenRank:
@@ -63,6 +65,7 @@ class WrittenRank:
                 **self.described,
             },
             readings={"process": [_reading(self.step)]},
+            stages=staged(self.step),
         )
         self.retention.apply(self.step)
 
@@ -126,6 +129,16 @@ def _booked(step: int) -> BookedStep:
     return BookedStep(
         row, (facts.Span(step, "gap", False, 5, 0),), (facts.Region(step, "tokenise", step, 1),)
     )
+
+
+def staged(at: int) -> StageRows:
+    """Give what one worker and one queue did since the flush before, which ended at `at`."""
+    accounts_ns = '{"busy": 1, "starved": 0, "blocked": 0, "other": 0}'
+    waits = ["{}", "{}"]
+    worker = (0, "work", 0, "thread", 1, at, accounts_ns, *waits, at, None, at, at, 1.0, 1, "")
+    services = Block("stage_services", (0, 1), 2, packed([at, 5, 1, 3, at + 1, 5, 1, -1]))
+    moments = [Block("queue_moments", ("items", is_put), 1, packed([at])) for is_put in (0, 1)]
+    return StageRows([worker], [("items", 3, at, at, "[]", '["work"]')], [services, *moments])
 
 
 def _reading(at: int) -> ProcessReading:

@@ -21,7 +21,10 @@ def _both(folder: Path, *arguments: str) -> tuple[Ended, Ended]:
     return ended[0], ended[1]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    ["plain", pytest.param("lightning", marks=LONG), pytest.param("huggingface", marks=LONG)],
+)
 def test_losses_and_exit_code_are_the_same(tmp_path: Path, way: str) -> None:
     traced, plain = _both(tmp_path, way, "exit")
     assert (traced.code, plain.code) == (5, 5), traced.error[-3_000:]

@@ -164,7 +164,9 @@ def test_a_loader_that_many_modules_share_is_told_apart(
 def test_a_module_that_another_thread_still_imports_is_waited_for(
     hook: Hook, tmp_path: Path
 ) -> None:
-    (tmp_path / "tool.py").write_text("import time\ntime.sleep(0.2)\ncomplete = True\n", "utf-8")
+    gate = tmp_path / "gate"
+    wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.005)\n"
+    (tmp_path / "tool.py").write_text(f"{wait}complete = True\n", "utf-8")
     plugin = Plugin("tool")
     importer = threading.Thread(target=importlib.import_module, args=("tool",))
     importer.start()
@@ -173,6 +175,7 @@ def test_a_module_that_another_thread_still_imports_is_waited_for(
     hook(plugin)
     importlib.import_module("frame")
     assert not plugin.seen
+    gate.touch()
     importer.join()
     importlib.import_module("frame.other")
     assert plugin.seen == [(OPTIONS, True)]

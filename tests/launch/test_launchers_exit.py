@@ -32,12 +32,15 @@ def as_a_shell_sees_it(code: int) -> int:
 @pytest.mark.parametrize(
     "rows",
     [
-        PLAIN_PYTHON,
-        UNDER_RUN,
+        # The plain loop's own tests end it in these ways without a launcher.
+        pytest.param(PLAIN_PYTHON, marks=LONG),
+        # An exit code and an exception under `run` are compared with their losses, too.
+        UNDER_RUN[2:],
+        pytest.param(UNDER_RUN[:2], marks=LONG),
         RUN_2_ENDS[2:],
         pytest.param([*TORCHRUN_ENDS, *RUN_2_ENDS[:2]], marks=LONG),
     ],
-    ids=["python", "run", "two-ranks", "two-ranks-more"],
+    ids=["python", "run", "run-more", "two-ranks", "two-ranks-more"],
 )
 def test_exit_code(
     tmp_path: Path, rows: list[tuple[tuple[str, ...], str, tuple[str, ...]]]

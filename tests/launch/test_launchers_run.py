@@ -28,6 +28,7 @@ def test_one_process_and_it_is_not_told_of_a_launcher(tmp_path: Path) -> None:
     assert seen == {}, "a framework would take these for a distributed job"
 
 
+@pytest.mark.long  # what the worker does with a module is tested without torch
 def test_a_module(tmp_path: Path) -> None:
     job = launch(tmp_path, (*RUN, "-m", "tests.launch.scripts.plain", "--automatic"))
     check_job(job, world=1, steps=6)

@@ -15,7 +15,7 @@ from traintrace.publishing.location import location
 from traintrace.publishing.place import Location, LocationError
 from traintrace.runs.folder import rank_files
 
-SOON_S = 10.0
+SOON_S = 30.0
 
 
 def test_rows_arrive_while_the_rank_is_at_work_and_the_whole_file_at_its_end(

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.labs.ranks import launch
+from tests.labs.ranks import Job
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("two-ranks")
-    launch(Path(__file__).with_name("two_ranks.py"), folder, ranks=2)
-    return folder
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    return Job(tmp_path_factory.mktemp("two-ranks"), Path(__file__).with_name("two_ranks.py"), 2)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.labs.ranks import WAITING, excess_ms, launch, median_ms, named, ranks_of
+from tests.labs.ranks import WAITING, Job, excess_ms, median_ms, named, ranks_of
 from traintrace.facts import RankFacts
 
 SCRIPT = Path(__file__).with_name("straggler_runs.py")
@@ -19,37 +19,21 @@ FINDING = {
     "optimizer": "COMPUTE_STRAGGLER",
 }
 DELAY_MS = 20.0
-TRIES = 3
 BUSY = 0.05
-
 
 Check = Callable[[Path], None]
 
 
-class Job:
-    """A job of several ranks that runs the example once for each fault, and again only if need be."""
-
-    def __init__(self, folder: Path, ranks: int, steps: int, *phases: str) -> None:
-        common = f"delay-ms={DELAY_MS}:steps={steps}"
-        self._runs = [f"{phase}:phase={phase}:{common}" for phase in phases]
-        self._runs += [f"all-slow:phase=backward:rank=-1:{common}", f"clean:phase=none:{common}"]
-        self._folder, self._ranks, self._tries = folder, ranks, 0
-
-    def check(self, name: str, check: Check) -> None:
-        """Let one of the first few tries pass `check`; the machine is busy."""
-        for number in range(TRIES):
-            folder = self._folder / str(number)
-            if number == self._tries:
-                launch(SCRIPT, folder, *self._runs, ranks=self._ranks, timeout_s=240)
-                self._tries += 1
-            try:
-                return check(folder / name)
-            except (AssertionError, pytest.skip.Exception):
-                if number == TRIES - 1:
-                    raise
+def job_of(folder: Path, ranks: int, steps: int, *phases: str) -> Job:
+    """Make a job that runs the example once for each fault."""
+    common = f"delay-ms={DELAY_MS}:steps={steps}"
+    runs = [f"{phase}:phase={phase}:{common}" for phase in phases]
+    runs += [f"all-slow:phase=backward:rank=-1:{common}", f"clean:phase=none:{common}"]
+    return Job(folder, SCRIPT, ranks, *runs)
 
 
-def blames_rank_1(phase: str) -> Check:
+def blames_rank_1(phase: str, apart: float = 0.1) -> Check:
+    """Make the check; the delay that is found may differ from the real one by `apart` of it."""
     account = ACCOUNT.get(phase, phase)
 
     def check(folder: Path) -> None:
@@ -59,7 +43,7 @@ def blames_rank_1(phase: str) -> Check:
         assert culprit < min(waits)
         assert min(waits) >= 0.6 * DELAY_MS
         # All ranks compute on the same busy cores, and the slow one while the others sleep.
-        assert 0.9 * DELAY_MS <= excess_ms(ranks, 1, account) <= 1.1 * DELAY_MS
+        assert (1 - apart) * DELAY_MS <= excess_ms(ranks, 1, account) <= (1 + apart) * DELAY_MS
         assert 0.75 * DELAY_MS <= excess_ms(ranks, 1)
         blamed = named(folder)
         blamed.pop("ROTATING_STRAGGLER", None)  # every rank is held up now and then
@@ -93,17 +77,17 @@ def blames_nobody_of_the_slow(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def three_ranks(tmp_path_factory: pytest.TempPathFactory) -> Job:
-    return Job(tmp_path_factory.mktemp("three-ranks"), 3, 40, "input", "backward")
+    return job_of(tmp_path_factory.mktemp("three-ranks"), 3, 40, "input", "backward")
 
 
 @pytest.fixture(scope="module")
 def four_ranks(tmp_path_factory: pytest.TempPathFactory) -> Job:
-    return Job(tmp_path_factory.mktemp("four-ranks"), 4, 60, *FINDING)
+    return job_of(tmp_path_factory.mktemp("four-ranks"), 4, 60, *FINDING)
 
 
 @pytest.mark.parametrize("phase", ["input", "backward"])
 def test_a_slow_rank_is_told_by_its_own_work(three_ranks: Job, phase: str) -> None:
-    three_ranks.check(phase, blames_rank_1(phase))
+    three_ranks.check(phase, blames_rank_1(phase, apart=0.25))
 
 
 def test_ranks_that_are_all_slow_do_not_wait_and_none_is_blamed(three_ranks: Job) -> None:

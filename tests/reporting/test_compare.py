@@ -114,7 +114,8 @@ def test_json_goes_to_standard_output_alone(place: Callable[..., Path]) -> None:
         ("slow", 5, "SLOWER", 4),
         ("slow", 1000, "WITHIN_THRESHOLD", 0),
         ("fast", 5, "FASTER", 0),
-        ("a", 20, "WITHIN_THRESHOLD", 0),
+        ("same", 20, "WITHIN_THRESHOLD", 0),
+        ("a", 20, "INCONCLUSIVE", 3),
     ],
 )
 def test_a_threshold_decides_the_exit_code(
@@ -199,6 +200,9 @@ def test_r05_a_device_clock_and_a_host_clock_give_no_difference(place: Callable[
     assert on_device["step_time"]["clock"] == "device"
     base = place(on_device).parent / "cmp"
     result = run(place("a"), place(on_device), "--output", base)
+    (row,) = [line for line in result.stdout.splitlines() if line.startswith("  step_time")]
+    assert "%" not in row
+    assert row.split()[3:] == ["-", "-", "-", "unknown"]
     assert result.exit_code == 0
     content = json.loads(base.with_name("cmp.json").read_text("utf-8"))
     assert content["verdict"] == "INCOMPARABLE"

@@ -50,12 +50,12 @@ def decide(a: Path, b: Path, percent: float, *options: str) -> Result:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the runs "before" and "after", whose forward takes 20 and 30 ms."""
+    """A folder with the runs "before" and "after", whose forward takes 20 and 80 ms."""
     folder = tmp_path_factory.mktemp("pair")
     (folder / "train.py").write_text(SCRIPT, "utf-8")
     declare(folder)
     train(folder, "before", 0.02)
-    train(folder, "after", 0.03)
+    train(folder, "after", 0.08)
     declare(folder, guard=GUARD | {"workload": {"name": "another"}})
     train(folder, "another", 0.02)
     return folder / "runs"

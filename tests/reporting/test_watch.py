@@ -19,8 +19,9 @@ WATCH = [sys.executable, "-m", "traintrace_reporting", "watch"]
 # Holds 150 MB in a child and computes in itself for a second and a half.
 PROGRAM = """\
 import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import sys; b = bytearray(150_000_000); sys.stdin.read()"],
-                         stdin=subprocess.PIPE)
+holds = "import sys; b = bytearray(150_000_000); print(flush=True); sys.stdin.read()"
+child = subprocess.Popen([sys.executable, "-c", holds], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child.stdout.readline()
 end = time.monotonic() + 1.5
 while time.monotonic() < end:
     pass

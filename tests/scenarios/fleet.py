@@ -13,7 +13,18 @@ import numpy as np
 
 from tests.scenarios.readings import GB, Gauges, devices_of, process_of, system_of
 from tests.scenarios.record import Floats, Ints, Job, RankRecord
-from traintrace.facts import COMPILED_KNOWN, EPOCH_FIRST, Event, LoaderSetup, RunStatus, Setup
+from traintrace.facts import (
+    COMPILED_KNOWN,
+    EPOCH_FIRST,
+    Event,
+    LoaderSetup,
+    Region,
+    RunStatus,
+    Scalar,
+    Setup,
+)
+from traintrace.flopfacts import FlopFacts
+from traintrace.stagefacts import Pipeline
 
 Waiting = Literal["marked", "in backward", "in forward and backward"]
 
@@ -57,6 +68,9 @@ class Fleet:
         memory: Bytes by column of the steps table.
         samples: Work of each step.
         hidden_wait_ms: How long the host of a device waits for its batch while the device still works.
+        logged: Values of each step by name, logged on rank 0.
+        regions: Time of the user's regions, by rank. flops: what every rank knows of its work.
+        pipeline: Stages and queues of rank 0.
         dropped: Steps without a row, by rank. ends: steps after which a rank died, by rank.
         gauges: What the samplers read; None for a run without samplers.
         random: The scenario's own numbers, the same each time.
@@ -101,6 +115,10 @@ class Fleet:
         self.samples: Ints = np.full(self.shape, 32, dtype=np.int64)
         self.gc_ms: Floats = np.zeros(self.shape)
         self.events: list[list[Event]] = [[] for _ in range(ranks)]
+        self.logged: dict[str, Floats] = {}
+        self.regions: list[list[Region]] = [[] for _ in range(ranks)]
+        self.flops: FlopFacts | None = None
+        self.pipeline: Pipeline | None = None
         self.hidden_wait_ms = 0.0
         self.dropped: dict[int, frozenset[int]] = {}
         self.ends: dict[int, int] = {}
@@ -232,11 +250,22 @@ class Fleet:
             dropped=self.dropped.get(rank, frozenset()),
             epochs=self.epochs,
             events=tuple(self.events[rank]),
+            scalars=self._scalars() if rank == 0 else (),
+            regions=tuple(self.regions[rank]),
+            flops=self.flops,
+            pipeline=self.pipeline if rank == 0 else None,
             system=system_of(gauges, start_ns, length_s) if gauges and local == 0 else (),
             process=process_of(gauges, rank, start_ns, length_s) if gauges else (),
             devices=devices_of(gauges, rank, local, start_ns, length_s)
             if gauges and setup.device_kind != "cpu"
             else (),
+        )
+
+    def _scalars(self) -> tuple[Scalar, ...]:
+        return tuple(
+            Scalar(index + 1, name, float(value))
+            for name, values in self.logged.items()
+            for index, value in enumerate(values)
         )
 
 

@@ -7,8 +7,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from traintrace.facts import Event, Level, RunStatus, Scalar, Setup
+from traintrace.facts import Event, Level, Region, RunStatus, Scalar, Setup
+from traintrace.flopfacts import FlopFacts
 from traintrace.readings import DeviceReading, ProcessReading, SystemReading
+from traintrace.stagefacts import Pipeline
 from traintrace_analysis.findings import Clock, Outcome, Severity, State
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -58,6 +60,9 @@ class RankRecord:
     system: tuple[SystemReading, ...] = ()
     process: tuple[ProcessReading, ...] = ()
     devices: tuple[DeviceReading, ...] = ()
+    regions: tuple[Region, ...] = ()
+    flops: FlopFacts | None = None
+    pipeline: Pipeline | None = None
 
     @property
     def steps(self) -> int:

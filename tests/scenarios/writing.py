@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.scenarios.pipelines import rows_of
 from tests.scenarios.record import Floats, Job, RankRecord
 from traintrace.accounts import NAMES, PHASES
-from traintrace.facts import Environment, Span, StepRow, Totals, TracerCost
+from traintrace.facts import Environment, Region, Span, StepRow, Totals, TracerCost
 from traintrace.readings import Reading
 from traintrace.recording.rows import BookedStep
 from traintrace.runs.folder import create_folder
@@ -98,8 +99,10 @@ def _write_rank(started: StartedRun, identity: Identity, record: RankRecord) -> 
             "cost": asdict(_COST),
             "unmeasured": dict(record.unmeasured),
             "warnings": [],
+            "flops": {} if record.flops is None else asdict(record.flops),
         },
         readings={table: taken for table, taken in readings.items() if taken},
+        stages=None if record.pipeline is None else rows_of(record.pipeline),
     )
     assert writer.close() is None
 
@@ -128,6 +131,9 @@ class _Ledger:
         between = {name: _ns(values) for name, values in record.inside_between.items()}
         memory = {name: values.astype(np.int64).tolist() for name, values in record.memory.items()}
         collected = None if record.gc_ms is None else _ns(record.gc_ms)
+        regions: dict[int, tuple[Region, ...]] = {}
+        for region in record.regions:
+            regions[region.step] = (*regions.get(region.step, ()), region)
         for index in range(record.steps):
             step = index + 1
             accounts = {
@@ -169,7 +175,7 @@ class _Ledger:
                     gc_ns=_at(collected, index),
                 ),
                 tuple(spans),
-                (),
+                regions.get(step, ()),
             )
 
     def _add(self, accounts: dict[str, int], spans: list[Span]) -> None:

@@ -129,7 +129,17 @@ def subjects(request: pytest.FixtureRequest) -> Iterator[Subjects]:
         running.close()
 
 
-@pytest.fixture(scope="session", params=INTEGRATIONS)
+# The same plugin as in `lightning.pytorch`, and some 20 s of computing.
+LONG: Final = "pytorch_lightning"
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param(name, marks=pytest.mark.long) if name == LONG else name
+        for name in INTEGRATIONS
+    ],
+)
 def integration(request: pytest.FixtureRequest) -> str:
     return request.param
 

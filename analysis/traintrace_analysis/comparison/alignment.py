@@ -50,13 +50,13 @@ def align(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> Aligned:
             beginning = _beginning(run, common)
             if beginning is None:
                 obstacle = (
-                    f"the steps of {run.name} change their level over time, and the "
+                    f"the steps of {run.label} change their level over time, and the "
                     f"{common:,} steps in common are too few to compare only those"
                 )
                 beginning = run
             else:
                 notes.append(
-                    f"{run.name} changes its level over time: its first {common:,} steps count."
+                    f"{run.label} changes its level over time: its first {common:,} steps count."
                 )
             kept.append(beginning)
         sides.append(tuple(kept))

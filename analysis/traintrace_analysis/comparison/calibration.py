@@ -39,7 +39,7 @@ def calibrate(runs: Sequence[ComparedRun]) -> NoiseModel:
 def _level(run: ComparedRun) -> float:
     level = run.metrics["step_time"].log_mean
     if level is None:
-        raise ValueError(f"statistics.metrics.step_time.log_mean: run {run.name!r} has none")
+        raise ValueError(f"statistics.metrics.step_time.log_mean: run {run.label!r} has none")
     return level
 
 

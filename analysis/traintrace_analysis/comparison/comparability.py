@@ -1,7 +1,7 @@
 """May two sides be compared at all, and what besides the code could explain a difference?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from traintrace_analysis.comparison.model import ComparedRun, NoiseModel, Value
 from traintrace_analysis.wording import listed
@@ -26,6 +26,15 @@ class Comparability:
     caveats: tuple[str, ...]
 
 
+def examine_sides(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> Comparability:
+    """Examine two sides that are to be told apart: a run on both of them would always pass."""
+    state = examine(a, b)
+    if not {run.id for run in a} & {run.id for run in b}:
+        return state
+    itself = "a run is on both sides, and cannot differ from itself"
+    return replace(state, obstacles=(itself, *state.obstacles))
+
+
 def examine(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> Comparability:
     """Look for what differs between the sides, and within them."""
     runs = (*a, *b)
@@ -36,10 +45,10 @@ def examine(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> Comparability
     for run in runs:
         step = run.metrics.get("step_time")
         if not run.steps:
-            obstacles.append(f"{run.name} has no step after its warm-up")
+            obstacles.append(f"{run.label} has no step after its warm-up")
         elif not has_step_time(run):
             why = step.reason if step is not None and step.reason else "not measured"
-            obstacles.append(f"{run.name} has no step time ({why})")
+            obstacles.append(f"{run.label} has no step time ({why})")
     obstacles += _work(a, b)
     obstacles += _differing(a, b, "topology") + _differing(a, b, "hardware")
     obstacles += [
@@ -48,7 +57,7 @@ def examine(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> Comparability
         if len({run.id for run in side}) < len(side)
     ]
     unfinished = [
-        f"{run.name} is {run.status}, not completed." for run in runs if run.status != "completed"
+        f"{run.label} is {run.status}, not completed." for run in runs if run.status != "completed"
     ]
     caveats = list(unfinished)
     caveats += [f"Different {text}" for text in _differing(a, b, "versions")]
@@ -58,8 +67,6 @@ def examine(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> Comparability
             "All runs of one side were started before those of the other: a machine that drifts "
             "would look like a change. Interleave them."
         )
-    if {run.id for run in a} & {run.id for run in b}:
-        caveats.append("A run is on both sides: it cannot differ from itself.")
     return Comparability(clocks, tuple(obstacles), tuple(unfinished), tuple(caveats))
 
 

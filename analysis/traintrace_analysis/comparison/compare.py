@@ -14,7 +14,7 @@ from traintrace_analysis.comparison import sentences
 from traintrace_analysis.comparison.alignment import align
 from traintrace_analysis.comparison.comparability import (
     Comparability,
-    examine,
+    examine_sides,
     has_step_time,
     usable_noise,
 )
@@ -22,6 +22,7 @@ from traintrace_analysis.comparison.counterweights import against_the_step_time
 from traintrace_analysis.comparison.figures import compare_figures
 from traintrace_analysis.comparison.finding_changes import finding_changes
 from traintrace_analysis.comparison.guarding import guard_answer
+from traintrace_analysis.comparison.long_steps import LongSteps, long_steps, signed_percent
 from traintrace_analysis.comparison.metric_table import (
     Contrast,
     contrast,
@@ -73,7 +74,7 @@ def compare(
     if max_regression is not None and not (math.isfinite(max_regression) and max_regression >= 0):
         raise ValueError(f"max_regression: {max_regression!r} is no share of the step time")
     one, other = _finite_runs(a), _finite_runs(b)
-    state = examine(one, other)
+    state = examine_sides(one, other)
     if state.clocks_differ or not all(has_step_time(run) for run in (*one, *other)):
         return _without_numbers(one, other, state, max_regression)
     model, about_noise = usable_noise(noise, (*one, *other))
@@ -84,7 +85,8 @@ def compare(
     }
     step = contrasts["step_time"]
     obstacle = aligned.obstacle or _too_short((*aligned.a, *aligned.b), between_runs)
-    judged, reason = _judge_step(step, obstacle)
+    long = None if obstacle else long_steps(step, (*aligned.a, *aligned.b), between_runs)
+    judged, reason = _judge_step(step, long, obstacle)
     changed = step.mean is not None and judged in ("regressed", "improved")
     phases = blame_phases(
         contrasts,
@@ -97,13 +99,14 @@ def compare(
     )
     figures, findings = compare_figures(one, other), finding_changes(one, other)
     metrics = _table(contrasts, judged, reason, phases)
-    against = () if judged == "open" else against_the_step_time(judged, phases, figures)
+    against = () if judged == "open" else against_the_step_time(judged, long, phases, figures)
     told = Told(
         verdict=_verdict(judged, against, state),
         step=next(metric for metric in metrics if metric.name == "step_time"),
         phases=phases,
         findings=findings,
         against=against,
+        long=long,
         noise=between_runs,
         obstacles=state.obstacles,
     )
@@ -122,8 +125,8 @@ def compare(
         phases=phases,
         findings=findings,
         figures=figures,
-        warnings=(*state.caveats, *about_noise, *aligned.notes, *_outliers(step)),
-        guard=guard_answer(max_regression, None if obstacle else step.log, state, obstacle),
+        warnings=(*state.caveats, *about_noise, *aligned.notes, *_outliers(step, long)),
+        guard=guard_answer(max_regression, None if obstacle else step.log, long, state, obstacle),
     )
 
 
@@ -151,12 +154,24 @@ def _without_numbers(
         findings=finding_changes(a, b),
         figures=() if state.clocks_differ else compare_figures(a, b),
         warnings=state.caveats,
-        guard=guard_answer(max_regression, None, state, ""),
+        guard=guard_answer(max_regression, None, None, state, ""),
     )
 
 
-def _judge_step(step: Contrast, obstacle: str) -> tuple[Judgement, str]:
-    return ("open", obstacle) if obstacle else judge_ratio(step)
+def _judge_step(step: Contrast, long: LongSteps | None, obstacle: str) -> tuple[Judgement, str]:
+    """Judge by the usual step; where that does not change, by the mean, which holds the long steps."""
+    if obstacle:
+        return "open", obstacle
+    judged, reason = judge_ratio(step)
+    if long is None or judged in ("regressed", "improved"):
+        return judged, reason
+    if long.judged != "open":
+        return long.judged, f"{long.told}, beyond chance: long steps; the usual step: {reason}"
+    if judged == "equivalent" and long.may_differ(math.log1p(limit("equivalence_margin"))):
+        return "open", (
+            f"the usual step takes as long, but {long.told}, by too few long steps to rule out chance"
+        )
+    return judged, reason
 
 
 def _verdict(judged: Judgement, against: Sequence[str], state: Comparability) -> Verdict:
@@ -191,23 +206,20 @@ def _too_short(runs: Sequence[ComparedRun], noise: RunNoise) -> str:
     if noise.basis == "runs":
         return ""
     needed = limit("steps_worth_minimum")
-    known = {run.name: run.metrics["step_time"].n_effective or 0.0 for run in runs}
+    known = {run.label: run.metrics["step_time"].n_effective or 0.0 for run in runs}
     name, fewest = min(known.items(), key=lambda item: item[1])
     if fewest >= needed:
         return ""
     return f"{name} is worth {fewest:.0f} independent steps, an interval needs {needed:.0f}"
 
 
-def _outliers(step: Contrast) -> tuple[str, ...]:
+def _outliers(step: Contrast, long: LongSteps | None) -> tuple[str, ...]:
     """Warn where the mean changes and the usual step does not, or the other way round."""
-    if step.log is None or not step.a.mean_ms or not step.b.mean_ms:
-        return ()
-    mean = math.log(step.b.mean_ms / step.a.mean_ms)
-    if abs(mean - step.log.value) <= limit("tail_disagreement"):
+    if step.log is None or long is None:
         return ()
     return (
-        f"The mean step changes by {100 * math.expm1(mean):+.1f} %, the usual step by "
-        f"{100 * math.expm1(step.log.value):+.1f} %: long steps are not equally many on both sides.",
+        f"The mean step changes by {signed_percent(long.estimate.value)}, the usual step by "
+        f"{signed_percent(step.log.value)}: long steps are not equally many on both sides.",
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from traintrace_analysis.comparison.figures import DEVICE_PEAKS
+from traintrace_analysis.comparison.long_steps import LongSteps
 from traintrace_analysis.comparison.model import FigureComparison, Judgement, PhaseBlame
 from traintrace_analysis.wording import seconds, size
 
@@ -15,14 +16,18 @@ _OPPOSITE: Final[dict[Judgement, tuple[Judgement, ...]]] = {
 
 
 def against_the_step_time(
-    judged: Judgement, phases: Sequence[PhaseBlame], figures: Sequence[FigureComparison]
+    judged: Judgement,
+    long: LongSteps | None,
+    phases: Sequence[PhaseBlame],
+    figures: Sequence[FigureComparison],
 ) -> tuple[str, ...]:
     """Name what changed beyond chance in another direction than the step time.
 
-    Only what the step time does not hold: time between steps, and the device's memory.
+    Only what the usual step does not hold: long steps, time between steps, and the device's memory.
     """
     opposite = _OPPOSITE.get(judged, ())
-    told = [
+    told = [long.told] if long is not None and long.judged in opposite else []
+    told += [
         f"{one.name} between steps takes {seconds(abs(one.difference_s))} a step "
         f"{'more' if one.judged == 'regressed' else 'less'}"
         for one in phases

@@ -80,6 +80,9 @@ def difference(a: Sequence[Level], b: Sequence[Level], spread: Spread | None) ->
     if len(a) == len(b) == 1:
         assert spread is not None
         parts = [part for side in (a, b) for one in side for part in _single(one, spread)]
+        if all(part == (spread.sd**2, spread.freedom) for part in parts):
+            # One stored spread stands for both, so the two errors are one estimate.
+            return Estimate(value, math.sqrt(2.0) * spread.sd, spread.freedom)
     elif spread is not None and math.isfinite(spread.freedom):
         pooled = _pool(a, b, spread)
         parts = [(max(pooled.sd**2, _steps(side)) / len(side), pooled.freedom) for side in (a, b)]

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+_LARGEST = 1e50  # its fourth power is still a number
+
 
 @dataclass(frozen=True, slots=True)
 class Fields:
@@ -112,6 +114,8 @@ class Fields:
             raise self.wrong(name, "the number is too large") from None
         if not math.isfinite(number):
             raise self.wrong(name, f"{value!r} is not finite")
+        if abs(number) > _LARGEST:
+            raise self.wrong(name, f"{number:g} is too large")
         if least is not None and number < least:
             raise self.wrong(name, f"{value!r} is less than {least:g}")
         return number

@@ -4,19 +4,25 @@ import math
 
 from traintrace_analysis.comparison.comparability import Comparability
 from traintrace_analysis.comparison.estimates import Estimate
+from traintrace_analysis.comparison.long_steps import LongSteps, signed_percent
 from traintrace_analysis.comparison.model import Guard
 from traintrace_analysis.comparison.student import critical
 from traintrace_analysis.thresholds import limit
 
 
 def guard_answer(
-    max_regression: float | None, log: Estimate | None, state: Comparability, obstacle: str
+    max_regression: float | None,
+    log: Estimate | None,
+    long: LongSteps | None,
+    state: Comparability,
+    obstacle: str,
 ) -> Guard | None:
     """Answer for the threshold; None if none was set.
 
     SLOWER: the slowdown exceeds the threshold but for one chance in a hundred. WITHIN_THRESHOLD: it
     does not but for one in twenty; a slowdown that equals the threshold is within. FASTER is within,
-    and faster beyond chance.
+    and faster beyond chance. All of that is about the usual step; where the mean changes otherwise, as
+    by a stall in each tenth step, it may be SLOWER as well, and WITHIN_THRESHOLD needs both.
     """
     if max_regression is None:
         return None
@@ -31,6 +37,10 @@ def guard_answer(
     upper = _percent(high)
     if low > bound:
         return Guard(max_regression, "SLOWER", f"slower by {_percent(low)} at the least")
+    if long is not None and long.known and long.least > bound:
+        return Guard(max_regression, "SLOWER", f"{long.told} by long steps; {_usual(log)}")
+    if long is not None and high <= bound and long.may_exceed(bound):
+        return Guard(max_regression, "INCONCLUSIVE", f"{long.told} by long steps; {_usual(log)}")
     if high <= bound:
         if log.interval(limit("comparison_error"))[1] < 0.0:
             return Guard(max_regression, "FASTER", f"{_percent(log.value)}, beyond chance")
@@ -40,8 +50,12 @@ def guard_answer(
         max_regression,
         "INCONCLUSIVE",
         f"the change lies between {_percent(low)} and {upper}, on both sides of the threshold; "
-        f"such runs can pass one of {passes} or more",
+        f"with such runs none below {passes} can be passed",
     )
+
+
+def _usual(log: Estimate) -> str:
+    return f"the usual step changes by {signed_percent(log.value)}"
 
 
 def _percent(log: float) -> str:

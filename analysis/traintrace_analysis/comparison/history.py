@@ -19,7 +19,8 @@ class HistoryDecision:
         decision: FAIL, PASS or INCONCLUSIVE.
         new_runs, baseline_runs: How many it rests on.
         ratio: Typical step time of the new runs over that of the baseline.
-        low, high: One-sided bounds; FAIL needs low > 1, PASS needs high < 1 + margin.
+        low, high: One-sided bounds; FAIL needs low > 1, PASS needs high < 1 + margin. All numbers are of
+            the mean step if that alone fails.
         predicted_high: A new run of the same code exceeds this ratio once in a hundred times.
         run_sd_log: How much the baseline's runs differ; 0.01 is 1 %.
         smallest_detectable: The least slowdown that would be found 8 times in 10; a share.
@@ -41,14 +42,20 @@ class HistoryDecision:
 
 
 def judge_history(
-    new: Sequence[float], baseline: Sequence[float], rule: GateRule | None = None
+    new: Sequence[float],
+    baseline: Sequence[float],
+    rule: GateRule | None = None,
+    *,
+    means: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> HistoryDecision:
     """Judge new runs by Student's t prediction interval of the baseline's.
 
     Args:
-        new: Mean ln(step time) of each new run.
+        new: Mean ln(step time) of each new run: that of its usual step.
         baseline: The same of at least ten runs of the baseline, on the same machine.
         rule: What counts; None takes the thresholds'.
+        means: ln(mean step time) of the new runs and of the baseline, which holds long steps at their
+            full length; None leaves the decision to the usual step alone.
 
     Raises:
         ValueError: Too few runs, or a mean is not finite.
@@ -61,40 +68,111 @@ def judge_history(
         raise ValueError("new: no run to judge")
     if not all(math.isfinite(level) for level in (*new, *baseline)):
         raise ValueError("log_mean must be finite: a run without a step time is no run")
-    spread, freedom = statistics.stdev(baseline), len(baseline) - 1
-    error = spread * math.sqrt(1.0 / len(new) + 1.0 / len(baseline))
+    usual = _against(new, baseline)
+    mean = _long_steps(usual, means)
+    alpha, floor = limit("comparison_error"), math.log1p(rule.minimum_effect)
+    if usual.low(alpha) > 0.0 and usual.difference > floor:
+        return _told("FAIL", usual, alpha, rule, _mean_words(mean))
+    strict = limit("long_steps_history_error")
+    if mean is not None and mean.low(strict) > 0.0:
+        by = f" in the mean, by long steps (the usual step {_signed(usual.difference)})"
+        return _told("FAIL", mean, strict, rule, by)
+    stands_against = (
+        mean is not None
+        and mean.difference >= math.log1p(rule.margin)
+        and mean.low(limit("equivalence_error")) > 0.0
+    )
+    passes = usual.high < math.log1p(rule.margin) and not stands_against
+    return _told("PASS" if passes else "INCONCLUSIVE", usual, alpha, rule, _mean_words(mean))
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """New runs minus the baseline, as a logarithm, with its error from the baseline's spread."""
+
+    new: int
+    baseline: int
+    difference: float
+    spread: float
+
+    @property
+    def error(self) -> float:
+        return self.spread * math.sqrt(1.0 / self.new + 1.0 / self.baseline)
+
+    def reach(self, chance: float) -> float:
+        return critical(chance, self.baseline - 1) * self.error
+
+    def low(self, chance: float) -> float:
+        return self.difference - self.reach(chance)
+
+    @property
+    def high(self) -> float:
+        return self.difference + self.reach(limit("equivalence_error"))
+
+
+def _against(new: Sequence[float], baseline: Sequence[float]) -> _Difference:
     difference = statistics.fmean(new) - statistics.fmean(baseline)
-    alarm = critical(limit("comparison_error"), freedom)
-    power = critical(1.0 - limit("detection_power"), freedom)
-    high = difference + critical(limit("equivalence_error"), freedom) * error
-    detectable = max(math.expm1((alarm + power) * error), rule.minimum_effect)
-    decision: Literal["FAIL", "PASS", "INCONCLUSIVE"] = "INCONCLUSIVE"
-    if difference > max(alarm * error, math.log1p(rule.minimum_effect)):
-        decision = "FAIL"
-    elif high < math.log1p(rule.margin):
-        decision = "PASS"
+    return _Difference(len(new), len(baseline), difference, statistics.stdev(baseline))
+
+
+def _long_steps(
+    usual: _Difference, means: tuple[Sequence[float], Sequence[float]] | None
+) -> _Difference | None:
+    """Give the difference of the means where it is for the worse, and not that of the usual step."""
+    if means is None or (len(means[0]), len(means[1])) != (usual.new, usual.baseline):
+        return None
+    mean = _against(*means)
+    apart = mean.difference - usual.difference > limit("tail_disagreement")
+    return mean if apart and mean.difference > 0.0 else None
+
+
+def _told(
+    decision: Literal["FAIL", "PASS", "INCONCLUSIVE"],
+    of: _Difference,
+    alpha: float,
+    rule: GateRule,
+    more: str,
+) -> HistoryDecision:
+    power = of.reach(1.0 - limit("detection_power"))
+    detectable = max(math.expm1(of.reach(alpha) + power), rule.minimum_effect)
     return HistoryDecision(
         decision=decision,
-        new_runs=len(new),
-        baseline_runs=len(baseline),
-        ratio=math.exp(difference),
-        low=math.exp(difference - alarm * error),
-        high=math.exp(high),
-        predicted_high=math.exp(alarm * error),
-        run_sd_log=spread,
+        new_runs=of.new,
+        baseline_runs=of.baseline,
+        ratio=math.exp(of.difference),
+        low=math.exp(of.low(alpha)),
+        high=math.exp(of.high),
+        predicted_high=math.exp(of.reach(alpha)),
+        run_sd_log=of.spread,
         smallest_detectable=detectable,
         error_rate=limit("comparison_error"),
-        headline=_headline(decision, difference, high, detectable, len(baseline)),
+        headline=f"{_words(decision, of, alpha)}{more}, against {of.baseline} runs; "
+        f"{_seen(decision, detectable)}.",
     )
 
 
-def _headline(decision: str, difference: float, high: float, detectable: float, runs: int) -> str:
-    words = {
-        "FAIL": f"Slower than the baseline by {100.0 * math.expm1(difference):.1f} %",
-        "PASS": f"Not slower than the baseline by more than {100.0 * max(0.0, math.expm1(high)):.1f} %",
-        "INCONCLUSIVE": f"{100.0 * math.expm1(difference):+.1f} % is within what runs differ by",
-    }
-    return (
-        f"{words[decision]}, against {runs} runs; "
-        f"less than {100.0 * detectable:.1f} % could not have been seen."
-    )
+def _words(decision: str, of: _Difference, alpha: float) -> str:
+    change = math.expm1(of.difference)
+    if decision == "FAIL":
+        return f"Slower than the baseline by {100.0 * change:.1f} %"
+    if decision == "INCONCLUSIVE":
+        within = " is within what runs differ by" if of.low(alpha) <= 0.0 else " does not decide"
+        return f"{100.0 * change:+.1f} %{within}"
+    if of.high < 0.0:
+        return f"Faster than the baseline by at least {100.0 * -math.expm1(of.high):.1f} %"
+    return f"Not slower than the baseline by more than {100.0 * math.expm1(of.high):.1f} %"
+
+
+def _mean_words(mean: _Difference | None) -> str:
+    return "" if mean is None else f" (the mean step {_signed(mean.difference)}, by long steps)"
+
+
+def _seen(decision: str, detectable: float) -> str:
+    """Say what could be seen; of what was decided, that smaller changes are seen less often."""
+    if decision == "INCONCLUSIVE":
+        return f"less than {100.0 * detectable:.1f} % could not have been seen"
+    return f"a slowdown of {100.0 * detectable:.1f} % would fail 8 times in 10"
+
+
+def _signed(log: float) -> str:
+    return f"{100.0 * math.expm1(log):+.1f} %"

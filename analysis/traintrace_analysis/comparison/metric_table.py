@@ -81,7 +81,7 @@ def tell(of: Contrast, judged: Judgement, reason: str) -> MetricComparison:
     """Write a contrast with its judgement."""
     error = limit("comparison_error")
     low_ms, high_ms = of.mean.interval(error) if of.mean is not None else (None, None)
-    log = of.log or _ratio_of_means(of)
+    log = of.log or ratio_of_means(of)
     logs = log.interval(error) if log is not None else (None, None)
     return MetricComparison(
         name=of.name,
@@ -103,7 +103,7 @@ def tell(of: Contrast, judged: Judgement, reason: str) -> MetricComparison:
 
 def judge_ratio(of: Contrast) -> tuple[Judgement, str]:
     """Judge a metric by the ratio of its usual step."""
-    log = of.log or _ratio_of_means(of)
+    log = of.log or ratio_of_means(of)
     if log is None:
         return "unknown", of.reason or "a side took no time"
     low, high = log.interval(limit("comparison_error"))
@@ -156,7 +156,7 @@ def _hidden(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> str:
     return ""
 
 
-def _ratio_of_means(of: Contrast) -> Estimate | None:
+def ratio_of_means(of: Contrast) -> Estimate | None:
     """Give the logarithm of the ratio of means, by the difference's error over their size."""
     a, b = of.a.mean_ms, of.b.mean_ms
     if of.mean is None or not a or not b:

@@ -33,6 +33,7 @@ def compared_run(summary: Mapping[str, object]) -> ComparedRun:
     warmup, within = window.count("warmup_steps"), window.count("steps")
     if warmup > within:
         raise window.wrong("warmup_steps", f"{warmup} of {within} steps")
+    processor, on_processor = environment.scalar("cpu"), device.scalar("kind") == "cpu"
     versions = ("python", "torch", "cuda", "driver")
     settings = ("precision", "compiled", "batch_size", "accumulation", "omp_threads", "parameter_count")  # fmt: skip
     return ComparedRun(
@@ -59,9 +60,11 @@ def compared_run(summary: Mapping[str, object]) -> ComparedRun:
             "device": device.scalar("name"),
             "device count": device.scalar("count"),
             "CPU count": setup.scalar("cpu_count"),
+            **({"processor": processor} if on_processor else {}),
         },
         versions={
             **{name: environment.scalar(name) for name in versions},
+            **({} if on_processor else {"processor": processor}),
             "framework": f"{run.text('framework')} {run.scalar('framework_version') or ''}".strip(),
         },
         configuration={

@@ -16,7 +16,9 @@ class RunNoise:
     Attributes:
         model: As stored, None without one.
         assumed: Standard deviation of ln(step time) where nothing was measured: that of field
-            practice, or how much the level wanders within these runs, if that is more.
+            practice, or how much the level wanders within these runs, or what waiting for a core made
+            of a step, whichever is most.
+        waiting: Share of the time that training waited for a core, if `assumed` comes from that.
         step_ms: Step time that shares refer to.
         basis: Where the noise comes from.
     """
@@ -25,9 +27,12 @@ class RunNoise:
     assumed: float
     step_ms: float
     basis: ErrorBasis
+    waiting: float | None = None
 
     def of_log(self, name: str, mean_ms: float) -> Spread | None:
         """Give the spread of the logarithm of a metric of that size."""
+        if self.model is not None and name == "step_time":
+            return Spread(self.model.run_sd_log, self.model.runs - 1.0, holds_steps=True)
         spread = self.of_mean(name, mean_ms)
         if spread is None or not mean_ms > 0.0:
             return None
@@ -42,14 +47,12 @@ class RunNoise:
         """
         if self.model is None and self.basis == "runs":
             return None
-        sd = self.model.run_sd_log if self.model is not None else self.assumed
+        share = None if self.model is None else self.model.metric_sd_share.get(name)
+        if self.model is not None and share is not None:
+            return Spread(share * self.step_ms, self.model.runs - 1.0, holds_steps=True)
+        sd = self.assumed if self.model is None else max(self.assumed, self.model.run_sd_log)
         in_ms = sd * math.sqrt(max(0.0, mean_ms) * self.step_ms)
-        if self.model is None:
-            return Spread(in_ms, math.inf, holds_steps=False)
-        share = self.model.metric_sd_share.get(name)
-        if share is not None:
-            in_ms = share * self.step_ms
-        return Spread(in_ms, self.model.runs - 1.0, holds_steps=True)
+        return Spread(in_ms, math.inf, holds_steps=False)
 
 
 def run_noise(
@@ -58,9 +61,21 @@ def run_noise(
     """Give the noise to reckon with between two sides whose step times are known."""
     steps = [run.metrics["step_time"] for run in (*a, *b)]
     means = [side.mean_ms or 0.0 for side in steps]
+    calm = max(limit("assumed_run_noise"), *(wander(side) for side in steps))
+    waiting = max(_waiting(run) for run in (*a, *b))
+    # What others take of the machine differs from run to run, and what it does to a step as well.
+    longer = [-math.log(1.0 - _waiting(run)) for run in (*a, *b)]
+    contended = max((max(longer) - min(longer)) / 2.0, limit("waiting_noise") * max(longer))
     return RunNoise(
         model=model,
-        assumed=max(limit("assumed_run_noise"), *(wander(side) for side in steps)),
+        assumed=max(calm, contended),
         step_ms=math.fsum(means) / len(means),
         basis=basis_of(len(a), len(b), model is not None),
+        waiting=waiting if contended > calm else None,
     )
+
+
+def _waiting(run: ComparedRun) -> float:
+    """Give the share of the time that the training thread was ready and had no core; 0 if unknown."""
+    share = run.process.get("run_queue_share") or 0.0
+    return min(max(share, 0.0), 0.99) if math.isfinite(share) else 0.0

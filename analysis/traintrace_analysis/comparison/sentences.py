@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from traintrace_analysis.comparison.long_steps import LongSteps, signed_percent
 from traintrace_analysis.comparison.model import (
     FindingChange,
     MetricComparison,
@@ -16,6 +17,10 @@ from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import listed, milliseconds, seconds
 
 NOTHING_JUDGED: Final = "Nothing was judged."
+_ALIKE: Final = (
+    "Run both sides on the same machine with the same work for each step and the same clock."
+)
+_OTHER_RUNS: Final = "Give every run once, on one side."
 _CHANGED: Final = ("regressed", "improved")
 _MEASURE: Final = (
     "Repeat it with several runs a side, interleaved, or measure the machine's own noise first."
@@ -24,13 +29,14 @@ _MEASURE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What there is to say; step: the row of the step time."""
+    """What there is to say; step: the row of the step time; long: where the mean changes otherwise."""
 
     verdict: Verdict
     step: MetricComparison
     phases: tuple[PhaseBlame, ...]
     findings: tuple[FindingChange, ...]
     against: tuple[str, ...]
+    long: LongSteps | None
     noise: RunNoise
     obstacles: tuple[str, ...]
 
@@ -49,7 +55,7 @@ def incomparable(obstacles: Sequence[str]) -> Texts:
     return Texts(
         headline=f"Not comparable: {obstacles[0]}.",
         why=_sentence("; ".join(obstacles)),
-        action="Run both sides on the same machine with the same work for each step and the same clock.",
+        action=_OTHER_RUNS if "cannot differ from itself" in obstacles[0] else _ALIKE,
     )
 
 
@@ -73,16 +79,18 @@ def confidence(told: Told) -> str:
             f"At most {rate} would be called a change, as runs differ by "
             f"{_percent(model.run_sd_log)} on this machine (measured on {model.runs} runs)."
         )
+    waiting = told.noise.waiting
+    why = "" if waiting is None else f" (one waited for a core {100 * waiting:.0f} % of its time)"
     return (
         f"At most {rate} would be called a change if runs differ by "
-        f"{_percent(told.noise.assumed)}, which is assumed and was not measured here."
+        f"{_percent(told.noise.assumed)}, which is assumed{why} and was not measured here."
     )
 
 
 def _headline(told: Told) -> str:
     step = told.step
     if told.verdict == "MIXED":
-        return f"{_step_words(step)}, but {told.against[0]}."
+        return f"{_step_words(told)}, but {told.against[0]}{_beside_the_mean(told)}."
     if told.verdict == "INCONCLUSIVE":
         if step.smallest_detectable is None or _blocked(step):
             return f"Cannot tell whether B is slower: {step.reason}."
@@ -94,16 +102,45 @@ def _headline(told: Told) -> str:
         )
     blamed = _culprits(told)
     tail = f", mostly in {listed([one.name for one in blamed])}" if blamed else ""
-    return f"{_step_words(step)}{tail}."
+    return f"{_step_words(told)}{tail}{_beside_the_mean(told)}."
 
 
-def _step_words(step: MetricComparison) -> str:
+def _step_words(told: Told) -> str:
+    step, long = told.step, told.long
     assert step.ratio is not None
+    usual = "A step" if long is None else "The usual step"
     if step.judged == "equivalent":
-        return f"A step of B takes as long as one of A, within {_percent(_widest(step))}"
-    change = abs(step.ratio - 1.0)
-    way = "slower" if step.ratio > 1.0 else "faster"
-    return f"A step of B is {_percent(change)} {way} ({_signed(step.difference_ms)})"
+        return f"{usual} of B takes as long as one of A, within {_percent(_widest(step))}"
+    change = _signed(step.difference_ms)
+    if long is None:
+        return f"{usual} of B is {_changed_by(step.ratio)} ({change} a step)"
+    mean = f"mean {change}, {signed_percent(long.estimate.value)}"
+    if _usual_changed(step):
+        return f"{usual} of B is {_changed_by(step.ratio)} ({mean})"
+    mean_ratio = math.exp(long.estimate.value)
+    return f"By long steps the mean step of B is {_changed_by(mean_ratio)} ({change})"
+
+
+def _beside_the_mean(told: Told) -> str:
+    """Say what the usual step does where the mean alone is judged."""
+    step = told.step
+    if told.long is None or step.judged not in _CHANGED or _usual_changed(step):
+        return ""
+    assert step.ratio is not None
+    return f"; the usual step changes by {signed_percent(math.log(step.ratio))}"
+
+
+def _usual_changed(step: MetricComparison) -> bool:
+    """Tell whether the usual step changed as was judged, or the mean alone did."""
+    assert step.ratio is not None
+    assert step.ratio_low is not None
+    assert step.ratio_high is not None
+    beyond = step.ratio_low > 1.0 if step.judged == "regressed" else step.ratio_high < 1.0
+    return beyond and abs(math.log(step.ratio)) > math.log1p(limit("change_minimum"))
+
+
+def _changed_by(ratio: float) -> str:
+    return f"{_percent(abs(ratio - 1.0))} {'slower' if ratio > 1.0 else 'faster'}"
 
 
 def _why(told: Told) -> str:
@@ -130,7 +167,7 @@ def _why(told: Told) -> str:
     ]  # fmt: skip
     said += list(told.against[1:])
     if told.verdict != "INCONCLUSIVE" and step.smallest_detectable is not None:
-        said.append(f"a change of less than {_percent(step.smallest_detectable)} could not have been seen")  # fmt: skip
+        said.append(f"a change of the usual step by less than {_percent(step.smallest_detectable)} could easily have been missed")  # fmt: skip
     worse = [one.kind for one in told.findings if one.turn in ("worse", "appeared") and one.after != "info"]  # fmt: skip
     if worse:
         said.append(f"findings that are new or worse in B: {listed(worse)}")
@@ -186,8 +223,8 @@ def _sentence(text: str) -> str:
 def _signed(difference_ms: float | None) -> str:
     if difference_ms is None:
         return "mean unknown"
-    return f"{'+' if difference_ms >= 0 else '-'}{milliseconds(abs(difference_ms))} a step"
+    return f"{'+' if difference_ms >= 0 else '-'}{milliseconds(abs(difference_ms))}"
 
 
 def _percent(share: float) -> str:
-    return f"{100.0 * share:.1f} %"
+    return f"{100.0 * share:.1f} %" if share < 1.0 else f"{100.0 * share:,.0f} %"

@@ -7,22 +7,50 @@ t to exceed is 4.0 and not 5.2. A machine that grows steadily slower cancels out
 wanders leaves more in the residuals than in the comparison of neighbours, so the error errs high.
 
 Looking four times is paid for: the chances of a false alarm add up to 1 %.
+
+Mean ln(step time) is that of the usual step: outliers are pulled in. A stall in each tenth step hardly
+moves it and costs as much as any other, so the means are asked as well, at a quarter of the error.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
 
 import numpy as np
 
+from traintrace_analysis.comparison.gate_answers import (
+    LOOKS,
+    Decision,
+    Fit,
+    GateRule,
+    PairsDecision,
+    alpha_of,
+    decision_of,
+    default_rule,
+    freedom_of,
+    mean_alpha,
+    mean_fails,
+    speaks_against,
+    waiting,
+)
 from traintrace_analysis.comparison.student import critical
 from traintrace_analysis.step_window import Floats, Marks
 from traintrace_analysis.thresholds import limit
 
-Decision = Literal["FAIL", "PASS", "INCONCLUSIVE", "CONTINUE"]
-
-LOOKS: Final = (4, 6, 9, 12)
+__all__ = [
+    "LOOKS",
+    "Decision",
+    "GateRule",
+    "Pair",
+    "PairsDecision",
+    "alpha_of",
+    "decide",
+    "default_rule",
+    "estimate",
+    "freedom_of",
+    "interleaved",
+    "judge",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,64 +60,20 @@ class Pair:
     Attributes:
         a_log, b_log: Mean ln(step time) of the runs (`statistics.step_time.log_mean`).
         a_first: Which was started first.
+        a_mean_log, b_mean_log: ln of the mean step time, long steps at their full length; None leaves
+            the decision to the usual step alone.
     """
 
     a_log: float
     b_log: float
     a_first: bool
-
-
-@dataclass(frozen=True, slots=True)
-class GateRule:
-    """What counts.
-
-    Attributes:
-        minimum_effect: A share; a smaller slowdown never fails, however certain.
-        margin: A share; B passes where more than this can be excluded.
-    """
-
-    minimum_effect: float
-    margin: float
-
-
-@dataclass(frozen=True, slots=True)
-class PairsDecision:
-    """Where the gate stands; numbers are those of the latest look, None before the first.
-
-    Attributes:
-        decision: CONTINUE asks for more pairs, up to `next_look`.
-        pairs: How many pairs the decision rests on.
-        ratio: Step time of B over that of A. low, high: one-sided bounds, FAIL needs low > 1 and
-            PASS needs high < 1 + margin.
-        smallest_detectable: The least slowdown that such pairs would show 8 times in 10; a share.
-        error_rate: Chance of a false FAIL over all looks.
-        headline: The decision in one line.
-    """
-
-    decision: Decision
-    pairs: int
-    next_look: int | None
-    ratio: float | None
-    low: float | None
-    high: float | None
-    smallest_detectable: float | None
-    error_rate: float
-    headline: str
-
-
-def default_rule() -> GateRule:
-    """Give the rule of the thresholds: fails from 1 %, passes under 3 %."""
-    return GateRule(limit("change_minimum"), limit("equivalence_margin"))
+    a_mean_log: float | None = None
+    b_mean_log: float | None = None
 
 
 def interleaved(pairs: int) -> tuple[bool, ...]:
     """Tell by pair whether A goes first: A B, B A, A B, ..."""
     return tuple(index % 2 == 0 for index in range(pairs))
-
-
-def alpha_of(look: int) -> float:
-    """Give the share of false alarms that the look after so many pairs may spend."""
-    return limit(f"gate_alpha_{look}_pairs")
 
 
 def decide(pairs: Sequence[Pair], rule: GateRule | None = None) -> PairsDecision:
@@ -99,22 +83,39 @@ def decide(pairs: Sequence[Pair], rule: GateRule | None = None) -> PairsDecision
         ValueError: A mean is not finite.
     """
     rule = rule or default_rule()
-    a = np.array([[pair.a_log for pair in pairs]])
-    b = np.array([[pair.b_log for pair in pairs]])
-    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+    if not all(math.isfinite(level) for pair in pairs for level in (pair.a_log, pair.b_log)):
         raise ValueError("a_log and b_log must be finite: a run without a step time is no run")
-    a_first = tuple(pair.a_first for pair in pairs)
     reached = [look for look in LOOKS if look <= len(pairs)]
     if not reached:
-        return _waiting(len(pairs))
+        return waiting(len(pairs))
     for look in reached:
-        difference, error = estimate(a, b, a_first, look)
-        fails, passes = judge(difference, error, look, rule)
-        if fails[0] or passes[0]:
-            outcome: Decision = "FAIL" if fails[0] else "PASS"
-            return _decision(outcome, look, float(difference[0]), float(error[0]), rule)
-    outcome = "INCONCLUSIVE" if look == LOOKS[-1] else "CONTINUE"
-    return _decision(outcome, look, float(difference[0]), float(error[0]), rule)
+        usual, mean = _fits(pairs, look)
+        fails, passes = judge(np.array([usual[0]]), np.array([usual[1]]), look, rule)
+        if fails[0]:
+            return decision_of("FAIL", look, usual, rule, mean)
+        if mean is not None and mean[0] > critical(mean_alpha(look), freedom_of(look)) * mean[1]:
+            return mean_fails(look, usual, mean, rule)
+        if passes[0] and not speaks_against(mean, look, rule):
+            return decision_of("PASS", look, usual, rule, mean)
+    return decision_of("INCONCLUSIVE" if look == LOOKS[-1] else "CONTINUE", look, usual, rule, mean)
+
+
+def _fits(pairs: Sequence[Pair], look: int) -> tuple[Fit, Fit | None]:
+    """Fit the usual steps, and the means where they change for the worse otherwise."""
+    a_first = tuple(pair.a_first for pair in pairs)
+    usual = _fit([pair.a_log for pair in pairs], [pair.b_log for pair in pairs], a_first, look)
+    a = [pair.a_mean_log for pair in pairs if pair.a_mean_log is not None]
+    b = [pair.b_mean_log for pair in pairs if pair.b_mean_log is not None]
+    if len(a) < len(pairs) or len(b) < len(pairs):
+        return usual, None
+    mean = _fit(a, b, a_first, look)
+    apart = mean[0] - usual[0] > limit("tail_disagreement") and mean[0] > 0.0
+    return usual, mean if apart else None
+
+
+def _fit(a_log: Sequence[float], b_log: Sequence[float], a_first: Sequence[bool], look: int) -> Fit:
+    difference, error = estimate(np.array([a_log]), np.array([b_log]), a_first, look)
+    return float(difference[0]), float(error[0])
 
 
 def estimate(
@@ -143,11 +144,6 @@ def estimate(
     return fitted[:, 1], np.sqrt(variance * unit)
 
 
-def freedom_of(look: int) -> int:
-    """Give the degrees of freedom after `look` pairs: two runs each, three coefficients."""
-    return 2 * look - 3
-
-
 def judge(difference: Floats, error: Floats, look: int, rule: GateRule) -> tuple[Marks, Marks]:
     """Tell which gates fail and which pass at a look."""
     freedom = freedom_of(look)
@@ -155,54 +151,3 @@ def judge(difference: Floats, error: Floats, look: int, rule: GateRule) -> tuple
     high = difference + critical(limit("equivalence_error"), freedom) * error
     fails = (low > 0.0) & (difference > math.log1p(rule.minimum_effect))
     return fails, ~fails & (high < math.log1p(rule.margin))
-
-
-def _decision(
-    decision: Decision, look: int, difference: float, error: float, rule: GateRule
-) -> PairsDecision:
-    freedom, alpha = freedom_of(look), alpha_of(look)
-    power = critical(1.0 - limit("detection_power"), freedom)
-    detectable = max(math.expm1((critical(alpha, freedom) + power) * error), rule.minimum_effect)
-    ratio = math.exp(difference)
-    high = math.exp(difference + critical(limit("equivalence_error"), freedom) * error)
-    later = [other for other in LOOKS if other > look]
-    words = {
-        "FAIL": f"B is {_percent(ratio - 1.0)} slower than A",
-        "PASS": f"B is not slower than A by {_percent(rule.margin)} or more: {_percent(high - 1.0)} at most",
-        "INCONCLUSIVE": "The pairs do not decide",
-        "CONTINUE": "Not decided yet",
-    }
-    return PairsDecision(
-        decision=decision,
-        pairs=look,
-        next_look=later[0] if later and decision == "CONTINUE" else None,
-        ratio=ratio,
-        low=math.exp(difference - critical(alpha, freedom) * error),
-        high=high,
-        smallest_detectable=detectable,
-        error_rate=_error_rate(),
-        headline=f"{words[decision]}, after {look} pairs; "
-        f"they could not have seen less than {_percent(detectable)}.",
-    )
-
-
-def _waiting(pairs: int) -> PairsDecision:
-    return PairsDecision(
-        decision="CONTINUE",
-        pairs=pairs,
-        next_look=LOOKS[0],
-        ratio=None,
-        low=None,
-        high=None,
-        smallest_detectable=None,
-        error_rate=_error_rate(),
-        headline=f"{pairs} of the {LOOKS[0]} pairs before the first look.",
-    )
-
-
-def _error_rate() -> float:
-    return sum(alpha_of(look) for look in LOOKS)
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.2g} %" if abs(share) < 0.1 else f"{100.0 * share:.0f} %"

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from traintrace_analysis.findings import Severity
 from traintrace_analysis.step_window import MetricClock
 
 Value: TypeAlias = str | int | float | bool | None
+
+_LONGEST: Final = 60  # characters of a name in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,8 @@ class ComparedRun:
         work_per_step: Samples that one step trains on, over all ranks; None is unknown.
         tokens_per_step: As `work_per_step`.
         topology: What decides how ranks work together: world_size, nodes, strategy.
-        hardware: Device kind, name and count, CPU count.
-        versions: Python, torch, CUDA, driver, framework.
+        hardware: Device kind, name and count, CPU count, and the processor if that is what trains.
+        versions: Python, torch, CUDA, driver, framework, and the processor beside another device.
         configuration: Precision, batch size, accumulation, loader and what else a user sets.
         fingerprint: Hash of versions, setup and topology; "" if the summary has none.
         metrics: By metric, measured or not.
@@ -101,6 +103,11 @@ class ComparedRun:
     system: Mapping[str, float | None] = field(default_factory=dict)
     process: Mapping[str, float | None] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Give the name as sentences hold it: a name may be of any length."""
+        return self.name if len(self.name) <= _LONGEST else f"{self.name[: _LONGEST - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)

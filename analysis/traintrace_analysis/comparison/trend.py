@@ -64,7 +64,7 @@ def run_trend(means_ms: Sequence[float]) -> RunTrend:
     reach = critical(chance / 2.0, count - 2) * error
     per_run, low, high = (math.expm1(value) for value in (slope, slope - reach, slope + reach))
     whole = math.expm1(slope * (count - 1))
-    interval = f"{100 * (1 - chance):.0f} % interval {100 * low:+.2f} to {100 * high:+.2f}"
+    interval = f"{100 * (1 - chance):.0f} % interval {100 * low:+.2f} to {100 * high:+.2f} %"
     line = f"{100 * per_run:+.2f} % a run over {count} runs ({interval})"
     # A millionth is below what any clock here resolves, and rounding makes a line out of equal runs.
     if slope - reach > 1e-6:

@@ -20,6 +20,12 @@ LIMITS: Final[Mapping[str, Threshold]] = {
         "log",
         "run to run, where it was not measured: shared CI runners differ by 2.7 % (CodSpeed's data)",
     ),
+    "waiting_noise": Threshold(
+        1.0 / 3.0,
+        "share",
+        "of what waiting for a core adds to a step; measured: runs of one loop that waited 20 to 50 % of "
+        "their time differed by 8 % without it, and none of 72 pairs is called a change",
+    ),
     "change_minimum": Threshold(
         0.01, "share", "of the step time; a smaller change is within what placement in memory does"
     ),
@@ -55,6 +61,28 @@ LIMITS: Final[Mapping[str, Threshold]] = {
     ),
     "length_ratio": Threshold(
         1.25, "ratio", "runs whose lengths differ by more are compared over their common beginning"
+    ),
+    "own_time_error": Threshold(
+        0.0025,
+        "share",
+        "a quarter of comparison_error: what asking for the time without waits for a CPU may add to the false "
+        "alarms, on a busy machine alone",
+    ),
+    "long_steps_error": Threshold(
+        0.0025,
+        "share",
+        "a quarter of comparison_error: what asking for the mean as well may add to the false alarms",
+    ),
+    "long_steps_history_error": Threshold(
+        0.00001,
+        "share",
+        "means with long steps are skewed, which cancels between pairs and not against a baseline; simulated: "
+        "at 0.0025 3.6 % of equal runs fail",
+    ),
+    "long_steps_blocks": Threshold(
+        5,
+        "count",
+        "blocks of a single run; the spread of fewer means says little of how often steps are long",
     ),
     "tail_disagreement": Threshold(
         0.02, "share", "between the changes of the mean and of the usual step: outliers decide"

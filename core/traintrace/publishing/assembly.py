@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from traintrace.publishing.segments import INFO_KEY, attached, copy_rows, counters_of
+from traintrace.publishing.segments import INFO_KEY, STANDING, attached, copy_rows, counters_of
 from traintrace.store.schema import SCHEMA_VERSION, TABLES
+from traintrace.store.stagetables import StageWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ def assemble(segments: Mapping[int, bytes], into: Path) -> Assembly:
             finally:
                 piece.unlink(missing_ok=True)
             used.append(number)
+        StageWriter().drop_old(whole)
         lost = sorted(set(range(1, max(segments, default=0) + 1)) - set(used))
         missing = _say_what_is_lost(whole, about, lost) if used else 0
     return Assembly(used, lost, missing, about)
@@ -83,7 +85,7 @@ def _merge(whole: sqlite3.Connection, before: Mapping[str, Any]) -> Mapping[str,
         if not last:  # all there is, once more
             whole.execute(f"DELETE FROM main.{table}")
         copy_rows(whole, table)
-    for table in ("totals", "meta"):
+    for table in STANDING:
         whole.execute(f"DELETE FROM main.{table}")
         copy_rows(whole, table)
     whole.execute("DELETE FROM main.meta WHERE key = ?", (INFO_KEY,))

@@ -22,12 +22,20 @@ from traintrace.store.schema import (
     SCHEMA_VERSION,
     TABLES,
 )
+from traintrace.store.stagetables import BLOCK_TABLES, STATE_TABLES
 
 SUFFIX: Final = ".sqlite.gz"
 # The entry of `meta` in which a segment says what it is; a rank's file has none.
 INFO_KEY: Final = "segment"
 # Tables whose rows are added and never changed; deleting begins with the oldest (see `retention`).
-_GROWING: Final = ("spans", "regions", "scalars", "events", *READING_TABLES, "blocks")
+_GROWING: Final = (
+    *("spans", "regions", "scalars", "events"),
+    *READING_TABLES,
+    "blocks",
+    *BLOCK_TABLES,
+)
+# Tables that say how everything stands: each segment holds them whole.
+STANDING: Final = ("totals", "meta", *STATE_TABLES)
 # A device time that is missing on a step further back than this will never come.
 _LATE_STEPS: Final = 4_096
 # The host's time of a phase is there and the device's is not.
@@ -104,8 +112,8 @@ def _copy_new(
         for row in last:
             last_rows[table] = row
     copy_rows(segment, "steps", f"WHERE step >= {mark.resend_from:d}")
-    copy_rows(segment, "totals")
-    copy_rows(segment, "meta")
+    for table in STANDING:
+        copy_rows(segment, table)
     rows, last_step = segment.execute(
         "SELECT count(*), ifnull(max(step), 0) FROM other.steps"
     ).fetchone()
@@ -159,8 +167,13 @@ def counters_of(connection: sqlite3.Connection, schema: str) -> dict[str, Any]:
 
 
 def copy_rows(connection: sqlite3.Connection, table: str, where: str = "") -> None:
-    """Copy rows of the attached file with their numbers, in the columns that both have."""
+    """Copy rows of the attached file with their numbers, in the columns that both have.
+
+    An older version's file may lack the table.
+    """
     theirs = {row[1] for row in connection.execute(f"PRAGMA other.table_info({table})")}
+    if not theirs:
+        return
     ours = [row[1] for row in connection.execute(f"PRAGMA main.table_info({table})")]
     columns = ", ".join(("rowid", *(name for name in ours if name in theirs)))
     connection.execute(

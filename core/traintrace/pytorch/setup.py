@@ -9,6 +9,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch.utils.data import DataLoader, IterableDataset
 
 from traintrace import facts
+from traintrace.pytorch.dense import dense_model
 from traintrace.pytorch.forward import unwrap
 from traintrace.pytorch.graphs import runs_compiled
 from traintrace.pytorch.sizes import batch_bytes
@@ -34,6 +35,7 @@ def describe_model(model: nn.Module | None) -> facts.Setup:
         precision=str(parameters[0].dtype).removeprefix("torch.") if parameters else None,
         compiled=runs_compiled(model) or runs_compiled(unwrap(model)),
         parameter_count=_count(parameters),
+        dense=dense_model(unwrap(model)),
     )
 
 

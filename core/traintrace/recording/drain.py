@@ -20,6 +20,7 @@ from traintrace.recording.incidents import Incidents
 from traintrace.recording.logged import LoggedValues
 from traintrace.recording.occurrences import MAX_WAITING
 from traintrace.recording.rows import BookedStep, book_step
+from traintrace.recording.stagelog import StageLog
 from traintrace.recording.totals import make_totals
 from traintrace.samplers import Sampler
 from traintrace.store.retention import KEEP_LAST, Retention
@@ -67,6 +68,7 @@ class Drain:
         pending: PendingSteps | None,
         sampler: Sampler,
         incidents: Incidents,
+        stages: StageLog,
         keep_last: int | None,
         keep_steps: tuple[int, int] | None = None,
         interval_s: float = FLUSH_INTERVAL_S,
@@ -80,6 +82,7 @@ class Drain:
         self._pending = pending
         self._sampler = sampler
         self._incidents = incidents
+        self._stages = stages
         self._interval_s = interval_s
         self._retention = Retention(writer, keep_last=keep_last or KEEP_LAST, keep_steps=keep_steps)
         self._events = EventLog()
@@ -207,9 +210,10 @@ class Drain:
         device = self._resolve()
         events = self._take_events(totals.last_step + 1)
         scalars = self._scalars.take()
+        stages = self._stages.rows()
         newly_abandoned = totals.steps_abandoned != self._abandoned
         moment = time.monotonic()
-        something = bool(booked or device or events or scalars or newly_abandoned or even_if_empty)
+        something = bool(booked or device or events or scalars or stages or newly_abandoned or even_if_empty)
         if not something and moment - self._written_at < HEARTBEAT_S:
             return
         self._written_at = moment
@@ -227,6 +231,7 @@ class Drain:
             meta=self._state.meta(self._handover.counts.largest_group),
             abandoned=totals.steps_abandoned if newly_abandoned else 0,
             readings=self._sampler.take(),
+            stages=stages,
         )
         self._abandoned = totals.steps_abandoned
         if self._writer.fault is not None:

@@ -9,6 +9,7 @@ from typing import Any, Final, cast, get_args
 from traintrace import accounts, facts
 from traintrace.errors import NewerSchemaError, RunReadError
 from traintrace.facts import LoaderSetup, RankFacts, Setup, TracerCost
+from traintrace.flopfacts import DenseModel, FlopFacts
 from traintrace.runs.liveness import is_dead
 from traintrace.store.reader import LAST_POSSIBLE, RankReader
 from traintrace.store.schema import COUNTERS, STEP_COLUMNS
@@ -145,9 +146,11 @@ def _read(
         system=reader.system(),
         process=reader.process(),
         devices=reader.devices(),
+        pipeline=reader.pipeline(),
         unmeasured=_mapping(meta.get("unmeasured")),
         warnings=[],
         process_peak_allocated_bytes=meta.get("process_peak_allocated_bytes"),
+        flops=FlopFacts.from_json(meta.get("flops")),
     )
     warnings = _texts(meta.get("warnings"))
     if reader.damage:
@@ -237,7 +240,8 @@ def _one_of(words: Any, value: object, otherwise: str) -> Any:
 def _setup_from(content: Mapping[str, Any]) -> Setup:
     """Give the configuration; what a later version knows besides is passed over."""
     loader = LoaderSetup(**_known(LoaderSetup, _mapping(content.get("loader"))))
-    return replace(Setup(**_known(Setup, content)), loader=loader)
+    dense = DenseModel.from_json(content.get("dense"))
+    return replace(Setup(**_known(Setup, content)), loader=loader, dense=dense)
 
 
 def _cost_from(content: Mapping[str, Any]) -> TracerCost:
@@ -246,5 +250,5 @@ def _cost_from(content: Mapping[str, Any]) -> TracerCost:
 
 
 def _known(record: type, content: Mapping[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in fields(record)}
-    return {name: value for name, value in content.items() if name in names and name != "loader"}
+    names = {field.name for field in fields(record)} - {"loader", "dense"}
+    return {name: value for name, value in content.items() if name in names}

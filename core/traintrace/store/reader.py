@@ -16,9 +16,11 @@ from traintrace.readings import (
     SystemReading,
     checked_values,
 )
+from traintrace.stagefacts import Pipeline
 from traintrace.store.column import MISSING, Column
 from traintrace.store.salvage import Row, missing_ranges
 from traintrace.store.schema import COUNTERS, SCHEMA_VERSION, STEP_COLUMNS, reading_columns
+from traintrace.store.stagereading import read_pipeline
 from traintrace.store.tables import Record, Tables
 
 # Ranges of missing steps that are named one by one.
@@ -193,6 +195,10 @@ class RankReader:
     def devices(self) -> list[DeviceReading]:
         """Read the readings of the devices; none before schema 3."""
         return self._readings("devices", DeviceReading)
+
+    def pipeline(self) -> Pipeline | None:
+        """Read the stages and queues; None if there are none, as before schema 4."""
+        return read_pipeline(self._tables)
 
     def _readings(self, table: str, make: Callable[..., Record]) -> list[Record]:
         if not self._tables.stored(table):

@@ -5,9 +5,11 @@ from typing import Final
 
 from traintrace import accounts
 from traintrace.readings import DeviceReading, ProcessReading, SystemReading
+from traintrace.store.stagetables import STAGE_TABLES
 
 # 2: `gc_ns` of steps, `duration_ns` of events. 3: readings of system, process and devices.
-SCHEMA_VERSION: Final = 3
+# 4: stages and queues.
+SCHEMA_VERSION: Final = 4
 
 _COUNT_COLUMNS: Final = (
     "step",
@@ -59,7 +61,7 @@ CREATE TABLE totals (account TEXT PRIMARY KEY, ns INTEGER, inside_ns INTEGER, ca
 CREATE TABLE blocks (first_step INTEGER, last_step INTEGER, account TEXT, count INTEGER,
     sum_ns INTEGER, sum_squares REAL, min_ns INTEGER, max_ns INTEGER, histogram TEXT);
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
-""" + "\n".join(
+{STAGE_TABLES}""" + "\n".join(
     f"CREATE TABLE {table} ({', '.join(reading_columns(table))});" for table in READING_TABLES
 )
 

@@ -28,6 +28,7 @@ from traintrace.store.schema import (
     TABLES,
     reading_columns,
 )
+from traintrace.store.stagetables import StageRows, StageWriter
 
 _LAST_CHECKPOINT_MS: Final = 500
 _LOOK_AGAIN_S: Final = 0.005
@@ -75,6 +76,7 @@ class RankWriter:
             raise
 
     def _lay_out(self) -> None:
+        self._stages = StageWriter()
         # One transaction: a disk is waited for once, and a process that dies here leaves all or nothing.
         with self._connection as connection:
             connection.execute("BEGIN")
@@ -95,6 +97,7 @@ class RankWriter:
         meta: Mapping[str, Any] | None = None,
         abandoned: int = 0,
         readings: Mapping[str, Sequence[Reading]] | None = None,
+        stages: StageRows | None = None,
     ) -> None:
         """Write one flush in one transaction: rows, what lies beside them, and totals as of the last.
 
@@ -120,18 +123,19 @@ class RankWriter:
             for table, rows in (readings or {}).items()
         }
         try:
-            self._write(batch, abandoned, taken)
+            self._write(batch, abandoned, taken, stages)
         except sqlite3.DatabaseError as error:
             if isinstance(error, (sqlite3.IntegrityError, sqlite3.ProgrammingError)):
                 raise  # a defect of ours, not of the disk
             self._continue_in_memory(error)
-            self._write(batch, abandoned, taken)
+            self._write(batch, abandoned, taken, stages)
 
     def _write(
         self,
         batch: tuple[list[tuple[Any, ...]], ...],
         abandoned: int,
         readings: Mapping[str, list[tuple[Any, ...]]],
+        stages: StageRows | None,
     ) -> None:
         steps, spans, regions, scalars, events, device, totals, meta = batch
         with self._connection as connection:
@@ -142,6 +146,8 @@ class RankWriter:
             _insert(connection, "INSERT INTO events", events)
             for table, rows in readings.items():
                 _insert(connection, f"INSERT INTO {table}", rows)
+            if stages is not None:
+                self._stages.write(connection, stages)
             connection.executemany(_UPDATE_DEVICE, device)
             if abandoned:
                 connection.execute(_FLAG_ABANDONED, (abandoned,))

@@ -26,8 +26,9 @@ from traintrace.recording.journal import BASE, EXHAUSTED, OPEN, RETRACT
 from traintrace.session import Session
 
 Method = TypeVar("Method", bound=Callable[..., None])
-# What the Trainer logs that a report can use; the rest are its own speed figures.
-LOGGED: Final = ("loss", "grad_norm", "learning_rate", "eval_loss")
+# What the Trainer logs about its own speed and place; the rest is kept as it is logged.
+OWN_FIGURES: Final = ("epoch", "step", "total_flos", "num_input_tokens_seen", "train_loss")
+OWN_ENDINGS: Final = ("_runtime", "_per_second", "_preparation_time")
 
 
 def _guarded(what_is_lost: str) -> Callable[[Method], Method]:
@@ -242,7 +243,7 @@ class Boundaries:
     @_guarded("logged values")
     def logged(self, logs: Any) -> None:
         """The Trainer has logged; what it logs is about the step that was completed last."""
-        for name in LOGGED:
-            value = logs.get(name)
-            if isinstance(value, (int, float)):
-                self.session.log_completed(name, float(value))
+        for name, value in logs.items():
+            if isinstance(value, (int, float)) and name not in OWN_FIGURES:
+                if not name.endswith(OWN_ENDINGS):
+                    self.session.log_completed(name, float(value))

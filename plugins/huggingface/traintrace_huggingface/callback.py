@@ -38,7 +38,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from transformers.trainer_callback import TrainerCallback
 
@@ -66,6 +66,9 @@ class TraceCallback(TrainerCallback):
         warmup_steps: Treat this many first steps as warm-up; None finds the number.
         step_memory: Record the memory of each step.
         print_report: Print the report to stderr when training ends.
+        flops_per_step: Operations of one step on a rank, or "count" to count those of a few steps.
+        peak_tflops: What the device can do [1e12 operations/s]; None looks it up by its name.
+        profile_steps: First and last of the steps that torch.profiler traces, into the run's folder.
 
     Raises:
         UsageError: An option has an impossible value.
@@ -82,6 +85,9 @@ class TraceCallback(TrainerCallback):
         warmup_steps: int | None = None,
         step_memory: bool = True,
         print_report: bool = True,
+        flops_per_step: float | Literal["count"] | None = None,
+        peak_tflops: float | None = None,
+        profile_steps: tuple[int, int] | None = None,
     ) -> None:
         self._options = TraceOptions(
             run_dir=run_dir,
@@ -92,6 +98,9 @@ class TraceCallback(TrainerCallback):
             warmup_steps=warmup_steps,
             step_memory=step_memory,
             print_report=print_report,
+            flops_per_step=flops_per_step,
+            peak_tflops=peak_tflops,
+            profile_steps=profile_steps,
         )
         self._session: Session | None = None
         self._asked: list[Any] = []  # the Trainers whose `train` the shim asked about

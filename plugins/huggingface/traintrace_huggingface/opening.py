@@ -9,7 +9,9 @@ from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
 from traintrace.pytorch.agreement import agree_on_run, identity_of_process
 from traintrace.pytorch.events import device_clock
+from traintrace.pytorch.flops import StepFlopCounter
 from traintrace.pytorch.memory import memory_reader
+from traintrace.pytorch.profiling import TorchProfiler
 from traintrace.pytorch.runtime import torch_runtime
 from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.useddevices import UsedDevices
@@ -39,7 +41,9 @@ def open_session(trainer: Any, options: TraceOptions, *, is_training: bool = Fal
             agree_on_run=agree_on_run,
             watches=torch_watches(),
             used_devices=UsedDevices(),
+            flops=StepFlopCounter(),
             runtime=torch_runtime,
+            profiler=TorchProfiler,
             packages=("torch", "transformers", "accelerate", "numpy", "deepspeed", "peft"),
         ),
         on_finish=_report,

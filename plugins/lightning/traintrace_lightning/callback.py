@@ -13,7 +13,7 @@ A step of `fit`, as Lightning reports it, for a group of one micro-batch:
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from traintrace.accounts import (
     CALLBACKS,
@@ -97,6 +97,9 @@ class TraceCallback(namespaces.CallbackBase):
         warmup_steps: Treat this many first steps as warm-up; None finds the number.
         step_memory: Record the memory of each step.
         print_report: Print the report to stderr at the end.
+        flops_per_step: Operations of one step on a rank, or "count" to count those of a few steps.
+        peak_tflops: What the device can do [1e12 operations/s]; None looks it up by its name.
+        profile_steps: First and last of the steps that torch.profiler traces, into the run's folder.
 
     Raises:
         UsageError: An option has an impossible value.
@@ -113,6 +116,9 @@ class TraceCallback(namespaces.CallbackBase):
         warmup_steps: int | None = None,
         step_memory: bool = True,
         print_report: bool = True,
+        flops_per_step: float | Literal["count"] | None = None,
+        peak_tflops: float | None = None,
+        profile_steps: tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
         self._options = TraceOptions(
@@ -124,6 +130,9 @@ class TraceCallback(namespaces.CallbackBase):
             warmup_steps=warmup_steps,
             step_memory=step_memory,
             print_report=print_report,
+            flops_per_step=flops_per_step,
+            peak_tflops=peak_tflops,
+            profile_steps=profile_steps,
         )
         self._session: Session | None = None  # of the newest run
         self._fits: list[TracedFit] = []  # those that last; several Trainers may share a callback

@@ -2,22 +2,18 @@
 
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from traintrace.accounts import H2D, INPUT_WAIT, TUNING
 from traintrace.facts import EPOCH_FIRST, LOOKAHEAD, PARTIAL_GROUP, WARMUP
 from traintrace.pytorch.sizes import batch_sizes
 from traintrace.recording.journal import EXHAUSTED, OPEN, RETRACT, SWITCH
 from traintrace.session import Session
-from traintrace_lightning.namespaces import is_overridden
+from traintrace_lightning.logged import LoggedMetrics
+from traintrace_lightning.opening import has_transfer
 from traintrace_lightning.parts import TracedParts
 
 Mark = Callable[[], None]
-_TRANSFER_HOOKS: Final = (
-    "on_before_batch_transfer",
-    "transfer_batch_to_device",
-    "on_after_batch_transfer",
-)
 
 
 class TracedFit:
@@ -35,6 +31,7 @@ class TracedFit:
         on_end: Called when the fit failed, with its error; or with None when it went well and all
             callbacks have been torn down.
         moves_batches: There is a transfer to time.
+        logged: Keeps what the module logs with `self.log`.
         parts: The modules whose calls are `forward`; None if none are traced.
         forget_events: Forgets how events were classified, for when one of the facts above changes.
     """
@@ -54,11 +51,12 @@ class TracedFit:
         self.iterates_itself = False
         self.parts: TracedParts | None = None
         self.forget_events: Mark = lambda: None
-        self.moves_batches = session.level != "step" and self._has_transfer()
+        self.moves_batches = session.level != "step" and has_transfer(trainer)
         if session.level != "step" and not self.moves_batches:
             session.unmeasured["h2d"] = "no device"
         self._loop_moves = False  # a fetch that ends now is followed by a transfer
         self._moving = False
+        self.logged = LoggedMetrics(session, trainer)
         self._trials = 0
         self._holds_batch = False
         self._opened_on_trial = False  # a step opened, and no batch has come yet
@@ -76,13 +74,6 @@ class TracedFit:
         self._open_step = journal.marker(OPEN)
         self._leave_move = journal.marker(~H2D)
         self._switch_to_move = journal.marker(SWITCH + H2D)
-
-    def _has_transfer(self) -> bool:
-        """Say whether there is a transfer to time: to a device, or in a hook of the user."""
-        if self.trainer.strategy.root_device.type != "cpu":
-            return True
-        owners = (self.trainer.lightning_module, self.trainer.datamodule)
-        return any(is_overridden(owner, hook) for owner in owners for hook in _TRANSFER_HOOKS)
 
     # -- boundaries, in the order in which a micro-batch meets them --------------------------------
 
@@ -205,6 +196,8 @@ class TracedFit:
             capture.flags |= PARTIAL_GROUP
         if self.parts is not None and not self.parts.sees_all_of(capture):
             capture.flags |= WARMUP  # its forward is null; statistics leave it out
+        if self.logged.of_batches:
+            self.logged.take()
         capture.complete()
         if self.parts is not None and self.parts.searching and session.recording:
             self._settle_forward(self.parts)
@@ -212,6 +205,7 @@ class TracedFit:
     def is_over(self) -> None:
         """The last hook of a fit is over. If it raised, `on_exception` follows."""
         if not self._is_failing():
+            self.logged.take_rest()
             self.on_end(self, None)
 
     def fails(self) -> None:

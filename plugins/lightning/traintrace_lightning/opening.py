@@ -12,8 +12,10 @@ from traintrace.options import TraceOptions
 from traintrace.ports import PluginIdentity, Ports
 from traintrace.pytorch.agreement import agree_on_run
 from traintrace.pytorch.events import device_clock
+from traintrace.pytorch.flops import StepFlopCounter
 from traintrace.pytorch.graphs import runs_compiled
 from traintrace.pytorch.memory import AllocatorMemory
+from traintrace.pytorch.profiling import TorchProfiler
 from traintrace.pytorch.runtime import torch_runtime
 from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.setup import describe_loader, describe_model
@@ -23,7 +25,7 @@ from traintrace.runs.folder import Run
 from traintrace.runs.identity import Identity
 from traintrace.runs.start import TOOL_VERSION
 from traintrace.session import Session
-from traintrace_lightning.namespaces import framework_of, is_lightnings_own
+from traintrace_lightning.namespaces import framework_of, is_lightnings_own, is_overridden
 
 _STRATEGIES: Final = (
     ("SingleDevice", "single_process"),
@@ -31,6 +33,11 @@ _STRATEGIES: Final = (
     ("ModelParallel", "fsdp2"),
     ("FSDP", "fsdp"),
     ("DeepSpeed", "deepspeed"),
+)
+_TRANSFER_HOOKS: Final = (
+    "on_before_batch_transfer",
+    "transfer_batch_to_device",
+    "on_after_batch_transfer",
 )
 
 
@@ -49,7 +56,9 @@ def open_session(trainer: Any, options: TraceOptions) -> Session:
             agree_on_run=agree_on_run,
             watches=torch_watches(),
             used_devices=UsedDevices(),
+            flops=StepFlopCounter(),
             runtime=torch_runtime,
+            profiler=TorchProfiler,
             packages=("torch", "numpy", "lightning", "pytorch-lightning"),
         ),
         on_finish=_report,
@@ -89,6 +98,14 @@ def _starts_processes(strategy: Any) -> bool:
 def clock_of(device: torch.device) -> tuple[DeviceClock | None, str | None]:
     """Give the clock of the device that trains, or the reason why there is none."""
     return (None, "no device") if device.type == "cpu" else device_clock()
+
+
+def has_transfer(trainer: Any) -> bool:
+    """Say whether there is a transfer to time: to a device, or in a hook of the user."""
+    if trainer.strategy.root_device.type != "cpu":
+        return True
+    owners = (trainer.lightning_module, trainer.datamodule)
+    return any(is_overridden(owner, hook) for owner in owners for hook in _TRANSFER_HOOKS)
 
 
 def describe(trainer: Any) -> facts.Setup:

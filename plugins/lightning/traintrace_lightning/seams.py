@@ -55,6 +55,8 @@ def install_on_trainer(fit: TracedFit, stream: Sequence[Row], wraps: Sequence[Wr
             owner = getattr(owner, name, None)
         if hasattr(owner, wrap.method) and wrap.where(fit):
             undo.callback(_wrap(fit, owner, wrap))
+    for undo_one in fit.logged.watch_epochs():
+        undo.callback(undo_one)
 
 
 def watch_for_end(fit: TracedFit, last_event: EventName) -> None:

@@ -4,7 +4,8 @@
 import torch  # noqa: F401
 
 from traintrace import log, region
-from traintrace_plain_torch.loop import Tracer, trace
+from traintrace_plain_torch.loop import Tracer
 from traintrace_plain_torch.steptracing import trace_step
+from traintrace_plain_torch.tracing import trace
 
 __all__ = ["Tracer", "log", "region", "trace", "trace_step"]

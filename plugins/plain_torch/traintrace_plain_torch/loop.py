@@ -1,12 +1,4 @@
-"""`trace`: the context manager around a hand-written training loop, and what it offers inside.
-
-with trace(model, optimizer):
-    for batch in loader:
-        loss = model(batch).mean()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-"""
+"""The tracer of a hand-written training loop: its span, and what it offers inside."""
 
 import itertools
 from collections.abc import Iterable
@@ -19,7 +11,7 @@ from torch import nn
 
 from traintrace.errors import UsageError
 from traintrace.faults import FaultReporter
-from traintrace.options import LevelOption, TraceOptions
+from traintrace.options import TraceOptions
 from traintrace.pytorch.batches import trace_batches
 from traintrace.pytorch.loopstate import LoopState, end_last_step
 from traintrace.pytorch.setup import describe_loader
@@ -35,50 +27,6 @@ if TYPE_CHECKING:
     from traintrace_reporting import Summary
 
 Batch = TypeVar("Batch")
-
-
-def trace(
-    model: nn.Module | None = None,
-    optimizer: Any = None,
-    *,
-    run_dir: str | Path = "runs",
-    name: str | None = None,
-    level: LevelOption = "auto",
-    enabled: bool = True,
-    max_steps: int | None = None,
-    warmup_steps: int | None = None,
-    step_memory: bool = True,
-    print_report: bool = True,
-) -> "Tracer":
-    """Trace the training loop inside the `with` block.
-
-    Args:
-        model: The model whose calls are `forward`, as it is called (compiled or wrapped is fine).
-        optimizer: The optimizer; with it, a `step()` block without an update is a micro-batch of the
-            update to come. Without it, each `step()` block is a step.
-        run_dir: Folder that holds runs.
-        name: Name of this run; None makes one.
-        level: See `traintrace.TraceOptions`.
-        enabled: False traces nothing, at no cost.
-        max_steps: Stop recording after this many steps; training goes on.
-        warmup_steps: Treat this many first steps as warm-up; None finds the number.
-        step_memory: Record the memory of each step.
-        print_report: Print the report to stderr at the end.
-
-    Raises:
-        UsageError: `model` is no model, or an option has an impossible value.
-    """
-    options = TraceOptions(
-        run_dir=run_dir,
-        name=name,
-        level=level,
-        enabled=enabled,
-        max_steps=max_steps,
-        warmup_steps=warmup_steps,
-        step_memory=step_memory,
-        print_report=print_report,
-    )
-    return Tracer(model, optimizer, options, awaits_update=optimizer is not None)
 
 
 class Tracer(Marks):

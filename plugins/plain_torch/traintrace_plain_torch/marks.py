@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final
+from typing import Final, TypeVar
 
 from traintrace import accounts, log, region
+from traintrace.options import check_steps
 from traintrace.pytorch.loopstate import LoopState
 from traintrace.recording.journal import SWITCH
+from traintrace.stages.queues import follow_queue
+from traintrace.stages.recorder import StageRecorder
+from traintrace.stages.stage import Stage
 from traintrace_plain_torch.blocks import Charged
 from traintrace_plain_torch.loopsession import LoopSession
 
@@ -15,6 +19,8 @@ MARKS: Final[Mapping[str, int]] = {
     for phase in (*accounts.PHASES, "clip", "communication", "other")
 }
 _NOTHING: Final[AbstractContextManager[None]] = nullcontext()
+
+AnyQueue = TypeVar("AnyQueue")
 
 
 class Marks:
@@ -68,9 +74,35 @@ class Marks:
         """Charge the time inside the `with` block to a region called `name`."""
         return region(name)
 
+    def profile(self, steps: tuple[int, int]) -> None:
+        """Trace the steps from the first to the last of `steps` with torch.profiler, into the run's folder.
+
+        Steps count from 1. The report shows what the trace says: device time, exposed communication, kernels. The
+        steps take longer for it, so statistics leave them out; a profiler of your own goes first.
+
+        Raises:
+            UsageError: `steps` is no range of steps.
+        """
+        check_steps("steps", steps)
+        session = self._session
+        if session is not None and session.recording:
+            session.profile(steps)
+
     def log(self, **values: object) -> None:
         """Log numbers at the step that is open, e.g. `log(loss=loss)`."""
         log(**values)
+
+    def stage(self, name: str) -> Stage:
+        """Work in a stage of a pipeline inside the `with` block, on any thread; see `traintrace.stage`."""
+        return Stage(self._recorder, name)
+
+    def queue(self, queue: AnyQueue, name: str) -> AnyQueue:
+        """Count what goes through a queue between stages; see `traintrace.queue`."""
+        return follow_queue(queue, name, self._recorder)
+
+    @property
+    def _recorder(self) -> StageRecorder | None:
+        return None if self._session is None else self._session.stages.recorder
 
     def count(self, samples: int | None = None, tokens: int | None = None) -> None:
         """Add to the sizes of the step that is open, where batches do not tell them."""

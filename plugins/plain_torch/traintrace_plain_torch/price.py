@@ -21,7 +21,7 @@ from torch import nn
 from traintrace import atomic, open_run
 from traintrace.recording.cost import price_path
 from traintrace.recording.pairing import Cost, cost_of, paired_differences
-from traintrace_plain_torch.loop import trace
+from traintrace_plain_torch.tracing import trace
 
 PAIRS = 16
 STEPS = 150

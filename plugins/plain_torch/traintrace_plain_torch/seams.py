@@ -11,12 +11,14 @@ from traintrace.pytorch.agreement import agree_on_run, identity_of_process
 from traintrace.pytorch.backward import trace_backward
 from traintrace.pytorch.collectives import trace_collectives
 from traintrace.pytorch.events import device_clock
+from traintrace.pytorch.flops import StepFlopCounter
 from traintrace.pytorch.forward import trace_forward
 from traintrace.pytorch.loaders import trace_loaders
 from traintrace.pytorch.loopstate import LoopState
 from traintrace.pytorch.memory import memory_reader
 from traintrace.pytorch.optimizer import trace_foreign_optimizer, trace_optimizers
 from traintrace.pytorch.ownwork import mark_own_work
+from traintrace.pytorch.profiling import TorchProfiler
 from traintrace.pytorch.runtime import torch_runtime
 from traintrace.pytorch.scalars import read_scalar
 from traintrace.pytorch.setup import describe_model
@@ -66,7 +68,9 @@ def new_session(kind: type[Kind], options: TraceOptions) -> Kind:
             agree_on_run=agree_on_run,
             watches=torch_watches(),
             used_devices=UsedDevices(),
+            flops=StepFlopCounter(),
             runtime=torch_runtime,
+            profiler=TorchProfiler,
             packages=("torch", "numpy", "accelerate", "deepspeed"),
         ),
         on_finish=_report,

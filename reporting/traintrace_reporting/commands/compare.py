@@ -9,6 +9,7 @@ import click
 
 from traintrace_reporting.commands.printing import print_json, print_page
 from traintrace_reporting.commands.sides import WithSides
+from traintrace_reporting.commands.trace_sides import TracesOfSides, traces_of_sides
 
 _EPILOG = (
     "Exit codes: 0 done, with a threshold: WITHIN_THRESHOLD or FASTER; 1 a file cannot be used, and the message "
@@ -49,6 +50,7 @@ def _positive(_: click.Context, __: click.Parameter, value: float | None) -> flo
     metavar="FILE",
     help="How much runs differ on this machine, from `traintrace guard calibrate`.",
 )
+@traces_of_sides
 def compare(
     runs: tuple[str, ...],
     side_a: tuple[str, ...],
@@ -57,6 +59,7 @@ def compare(
     as_json: bool,
     threshold_pct: float | None,
     noise_file: Path | None,
+    traces: TracesOfSides | None,
 ) -> None:
     r"""Compare run B with run A, the reference: run folders, URLs or final_summary.json files.
 
@@ -68,7 +71,10 @@ def compare(
              traintrace compare --a runs/a1 runs/a2 --b runs/b1 runs/b2
              traintrace compare runs/nightly-*
              traintrace compare A B --max-step-time-regression-pct 5 --output out/cmp
+             traintrace compare --trace-a before.json.gz --trace-b after.json.gz
     """
+    if traces is not None and traces.show(alone=not (runs or side_a or side_b), as_json=as_json):
+        return
     if len(runs) > 2 and not (side_a or side_b):
         if noise_file is not None:
             raise click.UsageError(

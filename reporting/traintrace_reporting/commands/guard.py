@@ -55,7 +55,8 @@ def pairs(
 
     CMD is what follows `traintrace run`: its options, the script and the script's arguments, in one word of the
     shell. It is taken apart without a shell: no variables, no patterns. Each run has a process and a run folder of
-    its own. FAIL: B is slower by 1 % or more beyond chance; PASS: 3 % or more can be excluded.
+    its own. FAIL: B is slower by 1 % or more beyond chance; PASS: 3 % or more can be excluded. Where other
+    programs take the CPUs, a slowdown apart from waiting for one fails as well.
 
     \b
     Example: traintrace guard pairs --a train.py --b "train.py --new-kernel"
@@ -82,9 +83,8 @@ def pairs(
         int(max_pairs),
         _say,
     )
-    _end(
-        outcome, outcome.decision.decision, outcome.decision.headline, outcome.reasons[1:], as_json
-    )
+    notes = (*outcome.reasons[1:], *outcome.notes)
+    _end(outcome, outcome.decision.decision, outcome.decision.headline, notes, as_json)
 
 
 @guard.command("history", epilog=_EPILOG)
@@ -121,7 +121,10 @@ def history(new: tuple[str, ...], baseline: tuple[str, ...], as_json: bool) -> N
     metavar="FILE",
     help="Write the noise model here; without it, it is printed.",
 )
-def calibrate(runs: tuple[str, ...], output: Path | None) -> None:
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the noise model as JSON, written or not."
+)
+def calibrate(runs: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     r"""Measure how much runs of the same code differ on this machine, from at least 6 of them.
 
     \b
@@ -131,10 +134,10 @@ def calibrate(runs: tuple[str, ...], output: Path | None) -> None:
     from traintrace_reporting.noise_file import content_of, measure, write_noise
 
     model = measure([read_input(place) for place in runs])
-    if output is None:
-        print_json(content_of(model))
-    else:
+    if output is not None:
         write_noise(output, model)
+    if output is None or as_json:
+        print_json(content_of(model))
     _say(f"runs of the same code differ by {100.0 * model.run_sd_log:.2g} % ({model.runs} runs)")
     if model.trending:
         _say(

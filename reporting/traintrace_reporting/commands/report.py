@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from traintrace.flopfacts import LEAST, MOST
 from traintrace_reporting.commands.printing import EXIT_CODES, print_json
 
 
@@ -22,30 +23,60 @@ from traintrace_reporting.commands.printing import EXIT_CODES, print_json
     metavar="N",
     help="Look at the latest N steps one by one (default: 10000); totals are of the whole run. Writes no files.",
 )
+@click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE|FOLDER",
+    help="A torch.profiler trace of the run (.json or .json.gz); once for each rank, or a folder of them. "
+    "Writes no files.",
+)
+@click.option(
+    "--peak-tflops",
+    type=click.FloatRange(LEAST, MOST),
+    metavar="N",
+    help="What a device can do, in 1e12 operations a second, for MFU (default: as the run says, or by the "
+    "device's name). Writes no files.",
+)
 def report(
-    path: str, as_json: bool, width: int | None, no_color: bool, window_steps: int | None
+    path: str,
+    as_json: bool,
+    width: int | None,
+    no_color: bool,
+    window_steps: int | None,
+    traces: tuple[Path, ...],
+    peak_tflops: float | None,
 ) -> None:
     """Print the report of a run.
 
     PATH is a run folder or a final_summary.json; URL is where the ranks of a run published it. A
     folder's missing report files are made.
 
+    A trace that `profile_steps` took lies in the run's folder and is read without being named.
+
     Example: traintrace report runs/digits --window 500
     """
-    from traintrace_reporting.finish import read_or_make, summarise_run
+    from traintrace_reporting.finish import WINDOW_STEPS, read_or_make, summarise_run
     from traintrace_reporting.remote import local_run, send_back
 
     place = local_run(path)
-    if window_steps is None:
+    if window_steps is None and not traces and peak_tflops is None:
         summary = read_or_make(place)
         if place != Path(path):
             send_back(path)
     elif place.is_file():
         raise click.UsageError(
-            f"{path} is a summary, whose window is fixed: give the run's folder with --window"
+            f"{path} is a summary, which is fixed: give the run's folder with --window, --trace or "
+            "--peak-tflops"
         )
     else:
-        summary = summarise_run(place, window_steps=window_steps)
+        summary = summarise_run(
+            place,
+            window_steps=window_steps or WINDOW_STEPS,
+            traces=traces,
+            peak_tflops=peak_tflops,
+        )
     if as_json:
         print_json(summary)
         return

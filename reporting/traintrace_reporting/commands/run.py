@@ -7,6 +7,7 @@ import click
 
 from traintrace.errors import UsageError
 from traintrace.launch.plan import Target
+from traintrace_reporting.commands.amounts import Operations
 from traintrace_reporting.commands.target import as_flag, target_arguments
 from traintrace_reporting.commands.torchrun_flags import given_flags, torchrun_options
 from traintrace_reporting.settings import FILE_NAME, load_settings, with_flags
@@ -60,6 +61,24 @@ _EPILOG = (
     metavar="SECONDS",
     help="How long the report waits for ranks and nodes that have not ended.",
 )
+@click.option(
+    "--flops-per-step",
+    type=Operations(),
+    metavar="N|count",
+    help="Operations of one step on a rank, for MFU; `count` counts those of a few steps.",
+)
+@click.option(
+    "--peak-tflops",
+    type=float,
+    metavar="N",
+    help="What a device can do, in 1e12 operations a second (default: by the device's name).",
+)
+@click.option(
+    "--profile-steps",
+    type=(int, int),
+    metavar="FIRST LAST",
+    help="The framework's profiler traces these steps, for the report's section on communication.",
+)
 @click.option("--disable", is_flag=True, help="Install nothing and record nothing; train only.")
 @torchrun_options
 def run(
@@ -73,6 +92,9 @@ def run(
     retention: int | None,
     publish_interval: float | None,
     wait_for_ranks: float | None,
+    flops_per_step: float | str | None,
+    peak_tflops: float | None,
+    profile_steps: tuple[int, int] | None,
     disable: bool,
     **torchrun: Any,
 ) -> None:
@@ -98,6 +120,9 @@ def run(
         history_retention=retention,
         publish_interval=publish_interval,
         wait_for_ranks=wait_for_ranks,
+        flops_per_step=flops_per_step,
+        peak_tflops=peak_tflops,
+        profile_steps=profile_steps,
         enabled=False if disable else None,
     )
     try:

@@ -33,6 +33,9 @@ def as_flag(message: str) -> str:
         ("retention_steps=", "--retention "),
         ("publish_interval_s=", "--publish-interval "),
         ("wait_for_ranks_s=", "--wait-for-ranks "),
+        ("flops_per_step=", "--flops-per-step "),
+        ("peak_tflops=", "--peak-tflops "),
+        ("profile_steps=", "--profile-steps "),
         ("run_dir=", "--run-dir "),
         ("name=", "--run-name "),
     ):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OLDER_VERSIONS", "validate", "validator"]
 
-OLDER_VERSIONS: Final = ("0.1", "0.2")
+OLDER_VERSIONS: Final = ("0.1", "0.2", "0.3")
 
 
 def validate(summary: object) -> None:

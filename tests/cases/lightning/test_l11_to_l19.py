@@ -93,7 +93,8 @@ def test_l16_an_update_with_many_closures_is_one_step(lab: Any) -> None:
     run.check_truth("forward", "backward")
     for calls, forward in zip(closures, run.column_ms("forward"), strict=True):
         assert forward >= 3 * calls
-    assert min(run.column_ms("optimizer")) < 4 * 3  # its own arithmetic alone
+    # Its own arithmetic alone: a closure takes 3 ms forward and 4 ms backward.
+    assert min(run.column_ms("optimizer")) < 4 * (3 + 4)
 
 
 def test_l18_a_batch_without_a_loss_has_no_backward_and_is_a_step(lab: Any) -> None:

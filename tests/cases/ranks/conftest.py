@@ -5,24 +5,20 @@ from pathlib import Path
 import pytest
 
 from tests.labs.lightning_scripts import Script
-from tests.labs.ranks import launch
+from tests.labs.ranks import Job
 
 TRAINING = Path(__file__).with_name("training.py")
 
 
 @pytest.fixture(scope="session")
-def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("two-ranks")
-    launch(TRAINING, folder, "accumulating", "dispatched", ranks=2)
-    return folder
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    return Job(tmp_path_factory.mktemp("two-ranks"), TRAINING, 2, "accumulating", "dispatched")
 
 
 @pytest.fixture(scope="session")
-def three_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("three-ranks")
+def three_ranks(tmp_path_factory: pytest.TempPathFactory) -> Job:
     scenarios = ("slow_input", "slow_backward", "missing_backward", "more_memory", "rotating")
-    launch(TRAINING, folder, *scenarios, ranks=3)
-    return folder
+    return Job(tmp_path_factory.mktemp("three-ranks"), TRAINING, 3, *scenarios)
 
 
 @pytest.fixture(scope="session")

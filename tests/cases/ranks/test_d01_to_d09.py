@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.labs.lightning_scripts import Script
-from tests.labs.ranks import excess_ms, median_ms, named, ranks_of, summary_of
+from tests.labs.ranks import Job, excess_ms, median_ms, named, ranks_of, summary_of
 from traintrace import open_run
 from traintrace.registry import REGISTRY
 from traintrace_plain_torch import trace
@@ -13,44 +13,58 @@ from traintrace_plain_torch import trace
 SLOWER_MS = 20
 
 
-def test_d01_a_slow_backward_is_told_from_the_waits_of_the_others(three_ranks: Path) -> None:
+def test_d01_a_slow_backward_is_told_from_the_waits_of_the_others(three_ranks: Job) -> None:
     """TML#252: every rank's backward call is as long, and only one of them works in it."""
-    folder = three_ranks / "slow-backward"
-    ranks = ranks_of(folder)
-    for rank in ranks:
-        assert median_ms(rank, "backward", "gradient_sync") >= 0.8 * SLOWER_MS
-    assert excess_ms(ranks, 1, "backward") >= 0.8 * SLOWER_MS
-    assert named(folder) == {"BACKWARD_STRAGGLER": [1]}
+
+    def check(folder: Path) -> None:
+        ranks = ranks_of(folder)
+        for rank in ranks:
+            assert median_ms(rank, "backward", "gradient_sync") >= 0.8 * SLOWER_MS
+        assert excess_ms(ranks, 1, "backward") >= 0.8 * SLOWER_MS
+        assert named(folder) == {"BACKWARD_STRAGGLER": [1]}
+
+    three_ranks.check("slow-backward", check)
 
 
-def test_d02_a_slow_loader_does_not_put_the_blame_on_those_who_wait(three_ranks: Path) -> None:
+def test_d02_a_slow_loader_does_not_put_the_blame_on_those_who_wait(three_ranks: Job) -> None:
     """TML#142, TML#165, DeepSpeed#3579, TraceLens#599: peers look slow in backward."""
-    folder = three_ranks / "slow-input"
-    ranks = ranks_of(folder)
-    waits = [median_ms(rank, "gradient_sync") for rank in ranks]
-    assert waits[1] < 0.5 * SLOWER_MS < min(waits[0], waits[2])
-    assert named(folder) == {"INPUT_STRAGGLER": [1]}
+
+    def check(folder: Path) -> None:
+        ranks = ranks_of(folder)
+        waits = [median_ms(rank, "gradient_sync") for rank in ranks]
+        assert waits[1] < 0.5 * SLOWER_MS < min(waits[0], waits[2])
+        assert named(folder) == {"INPUT_STRAGGLER": [1]}
+
+    three_ranks.check("slow-input", check)
 
 
-def test_d03_a_rank_without_timings_is_neither_culprit_nor_median(three_ranks: Path) -> None:
+def test_d03_a_rank_without_timings_is_neither_culprit_nor_median(three_ranks: Job) -> None:
     """TML#228, TML#188: missing counts as fast, or all that it waits counts as its own work."""
-    folder = three_ranks / "missing-backward"
+    folder = three_ranks.first("missing-backward")
     assert "backward" not in ranks_of(folder)[2].totals.account_ns
     coverage = summary_of(folder)["coverage"]
     assert coverage["backward"]["ranks_measured"] == 2
-    blamed = named(folder)
-    assert all(ranks == [1] for ranks in blamed.values()), blamed
     metric = summary_of(folder)["step_time"]["metrics"]["backward"]
     assert metric["by_rank"].get("2") is None
     assert metric["representative_rank"] != 2
     assert metric["worst_rank"] != 2
 
+    def check(folder: Path) -> None:
+        blamed = named(folder)
+        assert all(ranks == [1] for ranks in blamed.values()), blamed
 
-def test_d04_ranks_that_are_slow_in_turn_are_a_pattern_and_no_culprit(three_ranks: Path) -> None:
+    three_ranks.check("missing-backward", check)
+
+
+def test_d04_ranks_that_are_slow_in_turn_are_a_pattern_and_no_culprit(three_ranks: Job) -> None:
     """TML#374: means over a window show all ranks alike."""
-    blamed = named(three_ranks / "rotating")
-    assert set(blamed) == {"ROTATING_STRAGGLER"}
-    assert blamed["ROTATING_STRAGGLER"] == [0, 1, 2]
+
+    def check(folder: Path) -> None:
+        blamed = named(folder)
+        assert set(blamed) == {"ROTATING_STRAGGLER"}
+        assert blamed["ROTATING_STRAGGLER"] == [0, 1, 2]
+
+    three_ranks.check("rotating", check)
 
 
 def test_d08_every_rank_lists_its_training_steps(lightning_ranks: Script) -> None:

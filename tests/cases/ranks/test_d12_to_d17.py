@@ -7,7 +7,7 @@ from lightning.pytorch.loops import training_epoch_loop
 
 from tests.cases.ranks.conftest import TRAINING
 from tests.labs.lightning_scripts import Script
-from tests.labs.ranks import launch, median_ms, named, ranks_of, summary_of
+from tests.labs.ranks import Job, launch, median_ms, named, ranks_of, summary_of
 
 
 def test_d12_a_rank_that_is_late_for_the_next_batch_is_told_from_those_who_wait(
@@ -28,35 +28,43 @@ def test_d12_a_rank_that_is_late_for_the_next_batch_is_told_from_those_who_wait(
 
 
 def test_d13_the_rank_that_reads_for_all_shows_reading_and_the_others_waiting(
-    two_ranks: Path,
+    two_ranks: Job,
 ) -> None:
     """ACC#2162, HF#24999: in dispatch mode every rank seems to wait for data."""
-    reader, other = ranks_of(two_ranks / "dispatched")
-    items_ms = 2 * 2 * 10  # rank 0 reads a batch of two for each rank
-    assert median_ms(reader, "input_wait") >= items_ms
-    assert median_ms(reader, "communication") < 0.5 * items_ms
-    assert median_ms(other, "communication") >= 0.8 * items_ms
-    assert median_ms(other, "input_wait") < 0.5 * items_ms
-    for rank in (reader, other):
-        assert rank.setup.loader.reads_for_all is True
-    findings = summary_of(two_ranks / "dispatched")["findings"]
-    (straggler,) = [one for one in findings if one["kind"] == "INPUT_STRAGGLER"]
-    assert "dispatch_batches=False" in straggler["action"]
-    blamed = named(two_ranks / "dispatched")
-    assert all(ranks == [0] for ranks in blamed.values()), blamed
+
+    def check(folder: Path) -> None:
+        reader, other = ranks_of(folder)
+        items_ms = 2 * 2 * 10  # rank 0 reads a batch of two for each rank
+        assert median_ms(reader, "input_wait") >= items_ms
+        assert median_ms(reader, "communication") < 0.5 * items_ms
+        assert median_ms(other, "communication") >= 0.8 * items_ms
+        assert median_ms(other, "input_wait") < 0.5 * items_ms
+        for rank in (reader, other):
+            assert rank.setup.loader.reads_for_all is True
+        findings = summary_of(folder)["findings"]
+        (straggler,) = [one for one in findings if one["kind"] == "INPUT_STRAGGLER"]
+        assert "dispatch_batches=False" in straggler["action"]
+        blamed = named(folder)
+        assert all(ranks == [0] for ranks in blamed.values()), blamed
+
+    two_ranks.check("dispatched", check)
 
 
-def test_d14_a_missing_no_sync_shows_waits_in_every_micro_batch(two_ranks: Path) -> None:
+def test_d14_a_missing_no_sync_shows_waits_in_every_micro_batch(two_ranks: Job) -> None:
     """ACC#1153, PL#4092: accumulation that synchronises each time costs twice."""
     steps = 12
-    for name, waits in (("no-sync-missing", 4), ("no-sync", 1)):
-        fast, slow = ranks_of(two_ranks / name)
-        for rank in (fast, slow):
-            assert list(rank.columns["backward_calls"]) == [4] * steps
-            assert rank.totals.calls["gradient_sync"] == waits * steps
+
+    def check(folder: Path) -> None:
+        fast, slow = ranks_of(folder)
         assert median_ms(slow, "backward") >= 4 * 15
         assert median_ms(fast, "gradient_sync") >= 0.8 * 4 * 15
         assert median_ms(fast, "backward") < 0.5 * 4 * 15
+
+    for name, waits in (("no-sync-missing", 4), ("no-sync", 1)):
+        for rank in ranks_of(two_ranks.first(name)):
+            assert list(rank.columns["backward_calls"]) == [4] * steps
+            assert rank.totals.calls["gradient_sync"] == waits * steps
+        two_ranks.check(name, check)
 
 
 @pytest.mark.long  # it waits ten seconds for the rank that is gone
@@ -94,9 +102,9 @@ def test_d16_attempts_of_an_elastic_job_are_kept_apart(tmp_path: Path) -> None:
     ]
 
 
-def test_d17_the_rank_with_the_most_memory_is_named(three_ranks: Path) -> None:
+def test_d17_the_rank_with_the_most_memory_is_named(three_ranks: Job) -> None:
     """torchtitan#4457: the memory of rank 0 was logged, and another rank had the most."""
-    folder = three_ranks / "more-memory"
+    folder = three_ranks.first("more-memory")
     ranks = ranks_of(folder)
     peaks = {rank.rank: max(filter(None, rank.columns["rss_bytes"])) for rank in ranks}
     assert max(peaks, key=lambda rank: peaks[rank]) == 2

@@ -84,5 +84,7 @@ def test_t26_a_run_that_waits_for_its_loader_has_that_verdict_with_share_and_one
     work_s = (truth.ns["forward"] + truth.ns["backward"]) / 1e9
     assert finding["evidence"]["share"] >= 0.9 * 14 * 0.09 / (14 * 0.09 + work_s)
     assert "Set num_workers=" in verdict["action"]
-    # Ten of 90 ms in 10 ms of work, or a few more or less where the clock was late.
-    assert 5 <= finding["evidence"]["workers_needed_count"] <= 12
+    # Items of 90 ms in steps of 10 ms of work, more of it on a busy machine.
+    waits, steps = run["input_wait_ns"], run["duration_ns"]
+    fitting = sum(waits) / (sum(steps) - sum(waits))
+    assert 0.6 * fitting <= finding["evidence"]["workers_needed_count"] <= 1.5 * fitting + 1

@@ -18,8 +18,7 @@ from traintrace.session import Session
 STEPS = 3
 
 
-def rank(root: str, name: str | None, job: int, number: int, size: int, begin_at: float) -> None:
-    time.sleep(max(0.0, begin_at - time.monotonic()))
+def rank(root: str, name: str | None, job: int, number: int, size: int) -> None:
     edge: Any = lambda *arguments: f"20261130-1159-{number}"  # noqa: E731 - stands for strftime
     time.strftime = edge
     os.environ.update(srun_variables(number, size, job=str(job)))
@@ -36,15 +35,19 @@ def rank(root: str, name: str | None, job: int, number: int, size: int, begin_at
 
 
 def main(root: str, jobs: int, ranks: int, name: str | None = None) -> None:
-    begin_at = time.monotonic() + 0.5
+    # All wait until the last of them is there: the ranks of a job begin before its first one ends.
+    gate, opened = os.pipe()
     children = []
     for job in range(jobs):
         for number in range(ranks):
             child = os.fork()
             if not child:
-                rank(root, name, job, number, ranks, begin_at)
+                os.close(opened)
+                os.read(gate, 1)  # ends when nobody can write any more
+                rank(root, name, job, number, ranks)
                 os._exit(0)
             children.append(child)
+    os.close(opened)
     codes = [os.waitpid(child, 0)[1] for child in children]
     assert not any(codes), codes
 

@@ -59,6 +59,15 @@ def end(how: str, rank: int) -> None:
         time.sleep(20)  # the launcher ends the others
 
 
+def meet(rank: int, size: int) -> None:
+    """Wait until all ranks of this machine are here, and what they have recorded is on the disk."""
+    Path(f"crashing-{rank}").touch()
+    until = time.monotonic() + 60
+    while len([*Path().glob("crashing-*")]) < size and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(1)
+
+
 def tell_environment(file: str) -> None:
     """Write what of the environment makes frameworks take a process for one of several."""
     names = {name for pair in PLACES for name in pair} | {"LOCAL_RANK", "LOCAL_WORLD_SIZE"}
@@ -99,7 +108,7 @@ def train(rank: int, size: int, options: argparse.Namespace) -> None:
             dist.barrier()
         for number, batch in enumerate(loader):
             if crashes and number == options.crash_at:
-                time.sleep(1)  # so that the launcher ends no rank before it is here too
+                meet(rank, size)  # so that the launcher ends no rank before it is here too
                 raise RuntimeError("crash")
             model(batch).mean().backward()
             optimizer.step()

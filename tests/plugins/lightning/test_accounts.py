@@ -19,9 +19,8 @@ def test_steps_are_groups_and_every_phase_holds_what_its_bodies_took(
     run = both.fit(both.Model(), both.loader(9), accumulate_grad_batches=accumulation)
     run.check_books()
     run.check_truth(*phases)
-    # Of nine steps one is hardly disturbed by what else runs on the machine.
     for phase, ms in zip(phases, (5, 3, 4, 2), strict=True) if accumulation == 1 else ():
-        assert ms * 1e6 <= min(run.steps[f"{phase}_ns"]) <= (ms + 3) * 1e6, phase
+        assert min(run.column_ms(phase)) >= ms, phase
     assert run.steps["micro_batches"] == groups
     assert run.steps["samples"] == groups
     assert run.steps["framework_step"] == list(range(1, len(groups) + 1))

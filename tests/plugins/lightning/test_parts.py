@@ -47,7 +47,7 @@ def test_a_model_used_through_its_methods_is_seen(lab: Any, levels: int) -> None
     # One level is found after each of the first steps.
     seen = run.steps["forward_ns"][levels:]
     assert min(seen) >= 3e6
-    assert min(seen) < 10e6  # without the step's own work
+    assert run.ms("other") >= run.taken["other"] / 1e6  # the step's own work is in no forward
     assert run.steps["forward_calls"][levels:] == [2] * (8 - levels)
     # Before, the loss alone was seen: that is no forward, and these steps count as warm-up.
     assert run.steps["forward_ns"][:levels] == [None] * levels

@@ -32,8 +32,10 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 @pytest.mark.parametrize(
     ("strategy", "launcher", "groups"),
     [
-        ("ddp", TORCHRUN, [3, 3, 2]),
-        ("ddp", (), [1] * 8),
+        ("ddp", (), [3, 3, 2]),
+        # The cases of ranks look at Lightning under torchrun, a batch a step.
+        pytest.param("ddp", TORCHRUN, [3, 3, 2], marks=pytest.mark.long),
+        pytest.param("ddp", (), [1] * 8, marks=pytest.mark.long),
         pytest.param("ddp_spawn", (), [1] * 8, marks=pytest.mark.long),
         pytest.param("ddp_notebook", (), [1] * 8, marks=pytest.mark.long),
     ],

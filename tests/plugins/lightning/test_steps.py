@@ -177,7 +177,8 @@ def test_trial_steps_of_a_finder_are_tuning(lab: Any) -> None:
         assert run.rank.totals.steps == run.trainer.global_step >= 1
         assert run.rank.totals.steps_aborted == 0
         assert run.ms("tuning") > 10
-        assert run.ms("forward") < 0.9 * run.taken["forward"] / 1e6
+        assert run.rank.totals.calls["forward"] == run.rank.totals.steps
+        assert run.taken["forward calls"] > run.rank.totals.steps  # the others were trials
 
 
 @pytest.mark.parametrize("search", ["lr_find", "scale_batch_size"])

@@ -42,7 +42,7 @@ def test_what_another_thread_does_with_the_trainer_is_not_this_threads_time(
     assert "checkpoint" not in run.rank.totals.account_ns
     assert run.steps["input_wait_calls"] == [1] * 4
     run.check_truth("forward", "backward", "optimizer", "input_wait")
-    assert run.ms("clip") < 60
+    # Booked as a clip, a checkpoint or a wait of the training thread it would be missing here.
     assert run.ms("other") >= run.taken["elsewhere"] / 1e6
 
 

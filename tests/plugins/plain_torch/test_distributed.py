@@ -86,6 +86,9 @@ SCRIPT = """
     dist.destroy_process_group()
 """
 
+# In CI the ranks of tests/ranks and tests/cases/ranks do all of this but the slow forward.
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -122,6 +122,15 @@ def check_books(run: facts.RunFacts) -> None:
     assert in_rows + after == totals.wall_ns
 
 
+def check_lower_bounds(rank: facts.RankFacts, clocked: Clocked) -> None:
+    """Every account has what was slept in it: of disjoint accounts, one that holds too much robs another."""
+    measured = dict(rank.totals.account_ns)
+    # After the last step no batch is requested any more.
+    measured["gap"] = measured.get("gap", 0) + measured.pop("shutdown")
+    missing = {name: sum(spent) - measured.get(name, 0) for name, spent in clocked.taken.items()}
+    assert {name: ns for name, ns in missing.items() if ns > 0} == {}
+
+
 @pytest.mark.parametrize("accumulation", [1, 2, 4])
 def test_every_account_is_what_the_clock_around_it_saw(make: Any, accumulation: int) -> None:
     closest: dict[str, float] = {}
@@ -245,18 +254,21 @@ def test_evaluation_and_checkpoints_are_no_training_time(make: Any) -> None:
     clocked = Clocked()
     tracer, model, optimizer = make()
     with tracer:
-        for batch in tracer.batches(Items(count=2)):
+        for batch in tracer.batches(Items(clocked, count=2)):
             with tracer.step():
                 update(model, optimizer, batch)
+                clocked("other", 3)
             with tracer.evaluating():
                 model(batch)
                 clocked("evaluation", 5)
+            clocked("gap", 2)
             with tracer.checkpointing():
                 clocked("checkpoint", 4)
-    rank = read(tracer).ranks[0]
-    assert rank.columns["forward_calls"] == [1, 1]
-    for name, spent in clocked.taken.items():
-        assert sum(spent) <= rank.totals.account_ns[name] <= sum(spent) + 2e6
+            clocked("gap", 2)
+    run = read(tracer)
+    check_books(run)
+    assert run.ranks[0].columns["forward_calls"] == [1, 1]
+    check_lower_bounds(run.ranks[0], clocked)
 
 
 def test_regions_and_logged_values_reach_the_session_from_anywhere(make: Any) -> None:
@@ -286,18 +298,21 @@ def test_regions_and_logs_do_nothing_without_a_session() -> None:
 def test_explicit_marks_need_neither_model_nor_optimizer(tmp_path: Path) -> None:
     clocked = Clocked()
     with trace(run_dir=tmp_path, print_report=False) as tracer:
-        for _ in tracer.batches(Items(count=3)):
+        for _ in tracer.batches(Items(clocked, count=3)):
             with tracer.step():
+                clocked("batch_prep", 2)
                 tracer.mark("forward")
                 clocked("forward", 3)
                 tracer.mark("backward")
                 clocked("backward", 4)
                 with tracer.phase("optimizer"):
                     clocked("optimizer", 2)
-    rank = read(tracer).ranks[0]
-    assert rank.totals.steps == 3
-    for name, spent in clocked.taken.items():
-        assert sum(spent) <= rank.totals.account_ns[name] <= sum(spent) + 1.5e6
+                clocked("backward", 1)  # the mark of before goes on
+            clocked("gap", 3)
+    run = read(tracer)
+    check_books(run)
+    assert run.ranks[0].totals.steps == 3
+    check_lower_bounds(run.ranks[0], clocked)
 
 
 def test_recording_stops_after_max_steps_and_training_goes_on(make: Any) -> None:
@@ -344,8 +359,8 @@ def test_the_summary_can_be_read_mid_run_and_is_never_frozen(make: Any) -> None:
 
 
 def test_the_span_is_what_a_clock_around_the_loop_sees(make: Any) -> None:
-    differences = []
-    for _ in range(3):
+    differences: list[int] = []
+    while len(differences) < 6 and min(differences, default=1e6) >= 1e6:
         tracer, model, optimizer = make()
         tracer.start()
         start = time.perf_counter_ns()

@@ -1,11 +1,7 @@
 """`trace_step(model)`: a step is marked where it runs, and no context lies around the loop."""
 
 import json
-import os
 import pickle
-import subprocess
-import sys
-import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +12,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
+from tests.labs.forked import run_each
 from traintrace import TraintraceWarning, UsageError, facts, open_run
 from traintrace.registry import REGISTRY
 from traintrace_plain_torch import Tracer, trace, trace_step
@@ -214,27 +211,21 @@ def test_it_is_pickled_by_name() -> None:
     assert pickle.loads(pickle.dumps(trace_step)) is trace_step
 
 
-@pytest.mark.parametrize(("ending", "status"), [("", "completed"), ("raise ValueError", "failed")])
-def test_the_run_ends_with_the_interpreter(tmp_path: Path, ending: str, status: str) -> None:
-    script = f"""
-        import sys, torch
+def test_the_run_ends_with_the_interpreter(tmp_path: Path) -> None:
+    script = """
         from traintrace_plain_torch import trace_step
         model = torch.nn.Linear(4, 1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for batch in torch.utils.data.DataLoader([torch.ones(4)] * 6, batch_size=2):
-            with trace_step(model, run_dir=sys.argv[1], name="run"):
+            with trace_step(model, run_dir=folder, name="run"):
                 model(batch).mean().backward()
                 optimizer.step()
-        {ending}
+        if folder.endswith("raises"):
+            raise ValueError
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-    assert done.returncode == bool(ending), done.stderr
-    summary = json.loads((tmp_path / "run" / "final_summary.json").read_text("utf-8"))
-    assert summary["run"]["status"] == status
-    assert summary["counts"]["steps"] == 3
+    for ended in run_each(tmp_path, script, ["returns", "raises"]):
+        raises = ended.folder.name == "raises"
+        assert ended.code == raises, ended.error
+        summary = json.loads((ended.folder / "run" / "final_summary.json").read_text("utf-8"))
+        assert summary["run"]["status"] == ("failed" if raises else "completed")
+        assert summary["counts"]["steps"] == 3

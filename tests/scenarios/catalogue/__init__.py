@@ -6,6 +6,7 @@ from tests.scenarios.catalogue import (
     between_steps,
     contract,
     devices,
+    lenses,
     memory,
     mixtures,
     nothing_wrong,
@@ -25,6 +26,7 @@ CATALOGUE: Final[tuple[Scenario, ...]] = (
     *memory.SCENARIOS,
     *devices.SCENARIOS,
     *processes.SCENARIOS,
+    *lenses.SCENARIOS,
     *mixtures.SCENARIOS,
     *unusual.SCENARIOS,
 )

@@ -11,6 +11,7 @@ from traintrace_analysis.rules.step_time import (
     h2d_bound,
     input_bound,
     jitter,
+    length_variance,
     optimizer_heavy,
     residual_heavy,
     warmup_cost,
@@ -36,6 +37,7 @@ FAMILY: Final = Family(
         jitter.RULE,
         drift.RULE,
         warmup_cost.RULE,
+        length_variance.RULE,
     ),
     doubt=_doubt,
 )

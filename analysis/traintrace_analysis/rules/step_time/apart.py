@@ -9,6 +9,7 @@ from traintrace.accounts import GROUPS
 from traintrace_analysis.context import NS_PER_MS, Context
 from traintrace_analysis.metrics import rank_means
 from traintrace_analysis.rules.named_time import pauses_in
+from traintrace_analysis.rules.shared_waits import named_part
 from traintrace_analysis.rules.step_time.tail import find_tail, is_worth_a_warning
 from traintrace_analysis.step_window import Floats
 
@@ -31,6 +32,7 @@ def apart_from_others(context: Context, cause_ns: Floats, *accounts: str) -> Flo
     """
     apart: Floats = cause_ns - pauses_in(context, *accounts)
     apart = _without_blamed(context, np.maximum(apart, np.minimum(cause_ns, 0.0)), accounts)
+    apart = _without_communication(context, apart, accounts)
     apart = _without_slow_steps(context, apart, accounts)
     return cause_ns if np.array_equal(apart, cause_ns, equal_nan=True) else apart
 
@@ -46,6 +48,20 @@ def _without_blamed(context: Context, cause_ns: Floats, accounts: Sequence[str])
         billed = NS_PER_MS * sum(comparison.billed_ms(rank, name) for name in accounts)
         if billed > 0.0 and means[row] > 0.0:
             apart[row] *= max(0.0, 1.0 - billed / means[row])
+    return apart
+
+
+def _without_communication(context: Context, cause_ns: Floats, accounts: Sequence[str]) -> Floats:
+    """Take out collectives that all ranks wait in, as far as a finding about communication names them.
+
+    What is asked about communication itself (`gradient_sync` among it) keeps them.
+    """
+    if "communication" not in accounts or "gradient_sync" in accounts:
+        return cause_ns
+    named = named_part(context, "communication")
+    if named is None:
+        return cause_ns
+    apart: Floats = np.maximum(cause_ns - np.nan_to_num(named), np.minimum(cause_ns, 0.0))
     return apart
 
 

@@ -1,0 +1,148 @@
+"""Follow a queue without replacing it: the object stays the same and gets a class of its own under its old one.
+
+    class Queue(queue.Queue):        # same name, same module, no slots: only these two are new
+        get = ...                    # mark, call the old one, mark
+        put = ...
+
+A subclass made for one object costs nothing elsewhere: `isinstance`, attributes, iteration, `repr` and all other
+methods are those of the user's class, and undoing it gives the class back. Only `queue.SimpleQueue` is written in
+C and does not allow it; see `simplequeue`.
+"""
+
+import functools
+import inspect
+import math
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from traintrace.stages.marks import GOT, PLACED, queue_code
+from traintrace.stages.operations import awaited, immediate, operation
+from traintrace.stages.pickling import is_proxy, reducer
+from traintrace.stages.recorder import StageRecorder
+from traintrace.stages.simplequeue import FollowedSimpleQueue, is_simple
+
+AnyQueue = TypeVar("AnyQueue")
+
+# What an object of a class made here says of it: the name of the queue.
+NAME: Final = "__traintrace_queue__"
+
+
+def follow_queue(queue: AnyQueue, name: str, recorder: StageRecorder | None) -> AnyQueue:
+    """Count what goes through a queue under `name`; give the queue to be used from now on.
+
+    It is the same object, but for a `queue.SimpleQueue`. What cannot be followed is given back as it is, and the
+    user is told.
+    """
+    if recorder is None or not recorder.recording or queue is None:
+        return queue
+    followed: Any = queue
+    with recorder.faults.guard(f"what goes through the queue {name}"):
+        followed = _follow(queue, str(name), recorder)
+    return followed  # type: ignore[no-any-return]
+
+
+def _follow(queue: Any, name: str, recorder: StageRecorder) -> Any:
+    known = followed_as(queue)
+    if known is not None:
+        if known != name:
+            recorder.faults.warn(f"the queue {known} is followed already; it is not {name} besides")
+        return queue
+    base = type(queue)
+    if not callable(getattr(base, "get", None)) or not callable(getattr(base, "put", None)):
+        recorder.faults.warn(
+            f"{base.__name__} has no get and put: what goes through the queue {name} is not recorded"
+        )
+        return queue
+    number = recorder.number_of_queue(name)
+    if number is None:
+        return queue
+    recorder.add_queue(number, capacity_of(queue))
+    return attach(queue, name, number, recorder)
+
+
+def followed_as(queue: object) -> str | None:
+    """Give the name under which a queue is followed; None if it is not."""
+    return getattr(type(queue), NAME, None) or getattr(queue, "followed_as", None)
+
+
+def attach(queue: Any, name: str, number: int, recorder: StageRecorder) -> Any:
+    """Let operations on `queue` be written under `number`."""
+    if is_simple(queue):
+        return FollowedSimpleQueue(queue, name, number, recorder)
+    base = type(queue)
+    members: dict[str, Any] = {
+        "__slots__": (),
+        "__module__": base.__module__,
+        "__qualname__": base.__qualname__,
+        "__doc__": base.__doc__,
+        NAME: name,
+    }
+    for method, make in _methods(base, number):
+        members[method] = make(getattr(base, method), recorder)
+    metaclass: Any = type(base)
+    followed: Any = metaclass(base.__name__, (base,), members)
+    followed.__reduce_ex__ = reducer(base, followed, name, recorder)
+    queue.__class__ = followed
+    _undo_at_end(queue, base, followed, recorder)
+    return queue
+
+
+def _methods(base: type, number: int) -> list[tuple[str, Callable[..., Any]]]:
+    """Give the methods of a class that are followed, each with what makes the new one of the old one.
+
+    Those of the standard library without waiting call the others, but for asyncio and for a manager's proxies.
+    """
+    code = queue_code(number)
+    asyncio = sys.modules.get("asyncio.queues")
+    if asyncio is not None and issubclass(base, asyncio.Queue):
+        return [
+            ("get", awaited(code + GOT, tells=False)),
+            ("put", awaited(code + PLACED, tells=False)),
+            ("get_nowait", immediate(code + GOT)),
+            ("put_nowait", immediate(code + PLACED)),
+        ]
+    if inspect.iscoroutinefunction(base.get):  # type: ignore[attr-defined]
+        return [
+            ("get", awaited(code + GOT, tells=True)),
+            ("put", awaited(code + PLACED, tells=True)),
+        ]
+    methods = [("get", operation(code + GOT)), ("put", operation(code + PLACED))]
+    if is_proxy(base):
+        methods += [("get_nowait", operation(code + GOT)), ("put_nowait", operation(code + PLACED))]
+    return methods
+
+
+def _undo_at_end(queue: Any, base: type, followed: type, recorder: StageRecorder) -> None:
+    undo, key = recorder.undo, id(queue)
+    reference: Callable[[], Any]
+    try:
+        reference = weakref.ref(queue, lambda _: undo.pop(key, None))
+    except TypeError:
+        reference = functools.partial(_same, queue)  # it lives as long as the session
+
+    def restore() -> None:
+        alive = reference()
+        if alive is not None and type(alive) is followed:
+            alive.__class__ = base
+
+    undo[key] = restore
+
+
+def _same(queue: Any) -> Any:
+    return queue
+
+
+def capacity_of(queue: Any) -> int | None:
+    """Give how many items a queue holds at most; None if it is not bounded or does not say."""
+    for name in ("maxsize", "_maxsize"):
+        size = getattr(queue, name, None)
+        if isinstance(size, (int, float)):
+            return math.ceil(size) if 0 < size < _unbounded() else None
+    return None
+
+
+def _unbounded() -> int:
+    synchronize = sys.modules.get("multiprocessing.synchronize")
+    return sys.maxsize if synchronize is None else int(synchronize.SEM_VALUE_MAX)

@@ -1,0 +1,225 @@
+"""What one process records of its stages and queues: who works, what they wrote, and handing it on."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from traintrace.faults import FaultReporter
+from traintrace.recording.journal import Clock
+from traintrace.stagefacts import WorkerKind
+from traintrace.stages.ledger import WorkerLedger
+from traintrace.stages.marks import END, GET_ENDED, OPERATIONS, PLACED, PUT_ENDED, WIDTH
+from traintrace.stages.queuebook import QueueBook
+from traintrace.stages.records import Update
+from traintrace.stages.worker import Worker, running_task
+
+# A journal of this many values is folded by its own thread if nobody else came to do it.
+FULL: Final = 3 * 16_384
+MAX_WORKERS: Final = 1_000
+MAX_QUEUES: Final = 1_000
+
+
+class StageRecorder:
+    """Holds the workers and queues of one process. `open`, `close` and queues are for any thread.
+
+    Attributes:
+        now: The clock [ns, monotonic].
+        thread: The thread whose session it is.
+        recording: False once the session has ended; then nothing is written.
+        outside: The journal of operations outside stages, by any thread.
+        is_child: This is a child process of the one whose session it is.
+        inbox: The folder into which child processes hand on what they record; None if there is none.
+        when_used: Called before the first stage is opened or queue is followed; None once it was.
+        undo: By queue, what gives it back as it was.
+    """
+
+    def __init__(
+        self,
+        faults: FaultReporter,
+        now: Clock = time.perf_counter_ns,
+        *,
+        inbox: Path | None = None,
+        when_used: Callable[[], None] | None = None,
+        is_child: bool = False,
+    ) -> None:
+        self.faults = faults
+        self.now = now
+        self.recording, self.thread = True, threading.get_ident()
+        self.is_child = is_child
+        self.outside: list[int] = []
+        self.inbox = inbox
+        self.when_used = self._hand_on if is_child else when_used
+        self.undo: dict[int, Callable[[], None]] = {}
+        self._ended_ns: int | None = None
+        self._workers: list[Worker] = []
+        self._books: list[QueueBook] = []
+        self._renew_locks()
+
+    def _renew_locks(self) -> None:
+        self._places = threading.RLock()  # held for microseconds
+        self._folding = threading.Lock()
+
+    # -- who works -------------------------------------------------------------------------------
+
+    def open(self, stage: str) -> Worker | None:
+        """Take a place in a stage for the calling thread or task; None if there are too many."""
+        self.use()
+        task = running_task()
+        kind: WorkerKind = "thread"
+        if task is not None:
+            kind = "task"
+        elif self.is_child and threading.current_thread() is threading.main_thread():
+            kind = "process"
+        with self._places:
+            worker = self._free_place(stage, kind)
+            if worker is not None:
+                worker.hold(task)
+        if worker is None:
+            self.faults.warn(f"more than {MAX_WORKERS} workers at once: the rest is not recorded")
+        return worker
+
+    def _free_place(self, stage: str, kind: WorkerKind) -> Worker | None:
+        for worker in self._workers:
+            if worker.stage == stage and worker.kind == kind and worker.owner == -1:
+                return worker
+        if len(self._workers) >= MAX_WORKERS or not self.recording:
+            return None
+        worker = Worker(self, stage, kind, WorkerLedger())
+        self._workers.append(worker)
+        return worker
+
+    def number_of_queue(self, name: str) -> int | None:
+        """Give the number under which the queues of that name are counted; None if there are too many."""
+        self.use()
+        with self._places:
+            for number, book in enumerate(self._books):
+                if book.name == name:
+                    return number
+            if len(self._books) < MAX_QUEUES:
+                self._books.append(QueueBook(name))
+                return len(self._books) - 1
+        self.faults.warn(f"more than {MAX_QUEUES} names of queues: the rest is not recorded")
+        return None
+
+    def add_queue(self, number: int, capacity: int | None) -> None:
+        """Note that one more queue has the name of that number."""
+        self._books[number].add_queue(capacity)
+
+    def use(self) -> None:
+        """Get ready to record; a second call does nothing."""
+        if self.when_used is not None:
+            use, self.when_used = self.when_used, None
+            use()
+
+    # -- folding ---------------------------------------------------------------------------------
+
+    def relieve(self) -> None:
+        """Keep the journals bounded; called by whoever wrote much, and never waits."""
+        if self._folding.acquire(blocking=False):
+            try:
+                with self.faults.guard("what stages did in the last second"):
+                    self._fold()
+            finally:
+                self._folding.release()
+
+    def take(self) -> Update:
+        """Fold what was written and hand on what is new."""
+        with self._folding:
+            moment = self.now() if self._ended_ns is None else self._ended_ns
+            workers = list(self._workers)
+            # First, so that what has ended meanwhile has its entry.
+            waits = [(worker.waits_since, worker.waits_for) for worker in workers]
+            self._fold()
+            updates, names = [], [book.name for book in self._books]
+            for number, worker in enumerate(workers):
+                if worker.ledger.is_open and self._ended_ns is not None:
+                    self._end_worker(worker, *waits[number])
+                if worker.changed and worker.ledger.start_ns:
+                    worker.changed = worker.ledger.is_open
+                    balance = worker.ledger.balance(moment, *waits[number])
+                    updates.append(worker.update(number, balance, names))
+            queues = [update for book in self._books if (update := book.take()) is not None]
+            return Update(updates, queues)
+
+    def _fold(self) -> None:
+        for worker in self._workers:
+            entries, ledger = self._cut(worker.entries, WIDTH), worker.ledger
+            if entries:
+                worker.changed = True
+                ledger.replay(entries)
+                self._note(ledger.moments, worker.stage)
+        outside = self._cut(self.outside, 2)
+        moments: dict[int, list[int]] = {}
+        for code, moment in zip(outside[1::2], outside[::2], strict=True):
+            moments.setdefault(code, []).append(moment)
+        self._note(moments, "")
+
+    def _note(self, moments: dict[int, list[int]], stage: str) -> None:
+        for code, some in moments.items():
+            self._books[code // OPERATIONS - 1].note(code % OPERATIONS >= PLACED, some, stage)
+        moments.clear()
+
+    def _cut(self, entries: list[int], width: int) -> list[int]:
+        """Take what was written; after the end, nothing that is later than it."""
+        taken = entries[:]
+        del entries[: len(taken)]
+        if self._ended_ns is not None:
+            for place in range(0, len(taken), width):
+                # An operation's second value is its end; of what is done it is no moment.
+                until = taken[place + 1] if taken[place + width - 1] >= OPERATIONS else 0
+                if max(taken[place], until) > self._ended_ns:
+                    return taken[:place]
+        return taken
+
+    def _end_worker(self, worker: Worker, waits_since: int, waits_for: int) -> None:
+        """Let a worker that is at work end with the session, in the operation that it is in."""
+        ended = self._ended_ns or 0
+        if worker.ledger.last_ns < waits_since < ended:
+            given_up = waits_for - waits_for % OPERATIONS
+            given_up += PUT_ENDED if waits_for % OPERATIONS >= PLACED else GET_ENDED
+            worker.ledger.replay((waits_since, ended, given_up))
+        worker.ledger.replay((ended, ended, END))
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Record nothing after this instant, and give the queues back as they were."""
+        if not self.recording:
+            return
+        self._ended_ns, self.recording = self.now(), False
+        for worker in list(self._workers):
+            worker.disown()
+        undo, self.undo = self.undo, {}
+        for restore in list(undo.values()):
+            with self.faults.guard("a queue stays followed"):
+                restore()
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: what was written so far is the parent's, and so are its threads."""
+        self._renew_locks()
+        for worker in self._workers:
+            worker.disown()
+        self._workers = []
+        self.outside.clear()
+        for book in self._books:
+            book.forget()
+        self.is_child, self.when_used = True, self._hand_on
+
+    def _hand_on(self) -> None:
+        """In a child process: begin to hand on to its parent's rank."""
+        from traintrace.stages.delivery import Delivery  # only such a process needs it
+
+        if self.inbox is not None:
+            Delivery(self, self.inbox).start()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as nothing that records."""
+        return _ended_recorder, ()
+
+
+def _ended_recorder() -> StageRecorder:
+    recorder = StageRecorder(FaultReporter())
+    recorder.end()
+    return recorder

@@ -1,0 +1,22 @@
+"""Amounts that a command line may give as a number or as a word."""
+
+from typing import Any
+
+import click
+
+from traintrace.flopfacts import COUNT
+
+
+class Operations(click.ParamType[float | str]):
+    """Operations of one step: a number such as 1.2e12, or the word that has them counted."""
+
+    name = "operations"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
+        """Give the word as it is, and anything else as a number."""
+        if value == COUNT:
+            return COUNT
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is no number such as 1.2e12, and not {COUNT}", param, ctx)

@@ -1,0 +1,134 @@
+"""A stall in some steps: the usual step hides it, the mean pays for it, and no answer may pass it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.labs.compared import STEP, facts, summary
+from tests.labs.runs import make_rank
+from traintrace_analysis.comparison.compare import compare
+from traintrace_analysis.comparison.history import judge_history
+from traintrace_analysis.comparison.model import ComparedRun
+from traintrace_analysis.comparison.reading import compared_run
+from traintrace_analysis.comparison.sequential import Pair, PairsDecision, decide, interleaved
+
+STALL = math.log(1.4)
+
+
+def stalling(
+    name: str,
+    seed: int,
+    every: int = 0,
+    *,
+    stall_ms: float = 40.0,
+    level: float = 0.0,
+    steps: int = 300,
+) -> ComparedRun:
+    """Make a run of which each so-manyth step waits so long for input; 0 is none."""
+    rng = np.random.default_rng(seed)
+    ways = {k: mean * np.exp(level + 0.02 * rng.standard_normal(steps)) for k, mean in STEP.items()}
+    if every:
+        ways["input_wait"][::every] += stall_ms
+    rank = make_rank(
+        steps, ms={name: way.tolist() for name, way in ways.items()}, jitter=0.0, samples=32
+    )
+    run = facts(name=name, seed=seed)
+    return compared_run(summary(replace(run, ranks=[rank])))
+
+
+def side(label: str, first: int, every: int = 0) -> list[ComparedRun]:
+    levels = 0.01 * np.random.default_rng(first).standard_normal(5)
+    return [
+        stalling(f"{label}{number}", first + number, every, level=float(level))
+        for number, level in enumerate(levels)
+    ]
+
+
+def test_a_stall_in_each_fifth_step_is_a_regression_of_the_mean() -> None:
+    found = compare(side("a", 0), side("b", 50, every=5), max_regression=0.05)
+    assert found.verdict == "REGRESSION"
+    assert "mean step of B" in found.headline
+    assert "input_wait" in found.headline
+    assert "usual step" in found.headline
+    assert found.guard is not None
+    assert found.guard.outcome == "SLOWER"
+
+
+def test_one_run_a_side_is_enough_if_its_blocks_all_stall() -> None:
+    found = compare([stalling("a", 1)], [stalling("b", 2, every=5)], max_regression=0.10)
+    assert found.verdict == "REGRESSION"
+    assert found.guard is not None
+    assert found.guard.outcome == "SLOWER"
+    back = compare([stalling("b", 2, every=5)], [stalling("a", 1)], max_regression=0.10)
+    assert back.verdict == "IMPROVEMENT"
+
+
+def test_a_stall_in_few_steps_of_a_short_run_does_not_pass_unseen() -> None:
+    short = [stalling("a", 1, steps=70)], [stalling("b", 2, every=30, steps=70)]
+    found = compare(*short, max_regression=0.06)
+    assert found.verdict == "INCONCLUSIVE"
+    assert found.guard is not None
+    assert found.guard.outcome == "INCONCLUSIVE"
+
+
+def test_the_other_order_gives_the_other_answer() -> None:
+    a, b = side("a", 0), [stalling(f"b{n}", 60 + n, every=100, stall_ms=600.0) for n in range(5)]
+    there, back = compare(a, b), compare(b, a)
+    assert there.verdict == back.verdict == "INCONCLUSIVE"
+    assert "rule out chance" in there.headline
+    assert "rule out chance" in back.headline
+
+
+def test_two_long_steps_on_one_side_are_told_and_do_not_decide() -> None:
+    found = compare([stalling("a", 1)], [stalling("b", 2, every=150, stall_ms=400.0)])
+    assert any("long steps are not equally many" in text for text in found.warnings)
+    assert found.verdict == "INCONCLUSIVE"
+
+
+def pairs(apart: float, seed: int = 0, scatter: float = 0.005) -> PairsDecision:
+    """Decide about pairs with equal usual steps, whose means lie `apart`."""
+    rng = np.random.default_rng(seed)
+    return decide(
+        [
+            Pair(a, b, first, a + scatter * odd, b + apart + scatter * even)
+            for first, (a, b, odd, even) in zip(
+                interleaved(12), 0.005 * rng.standard_normal((12, 4)), strict=True
+            )
+        ]
+    )
+
+
+def test_pairs_fail_by_the_mean_alone_and_say_so() -> None:
+    assert pairs(0.0).decision == "PASS"
+    found = pairs(STALL)
+    assert found.decision == "FAIL"
+    assert "mean step of B" in found.headline
+    assert found.low is not None
+    assert found.low > 1.0
+    assert found.ratio == pytest.approx(1.4, abs=0.02)
+
+
+def test_pairs_whose_means_lie_apart_beyond_the_margin_do_not_pass() -> None:
+    found = pairs(0.08, seed=3, scatter=12.0)
+    assert found.decision == "INCONCLUSIVE"
+    assert "mean step" in found.headline
+    assert found.smallest_detectable is not None
+    assert found.smallest_detectable > 0.06  # of the mean: the usual step would show 1 %
+
+
+def levels(seed: int, count: int) -> Sequence[float]:
+    drawn: list[float] = (0.005 * np.random.default_rng(seed).standard_normal(count)).tolist()
+    return drawn
+
+
+@pytest.mark.parametrize(("apart", "decision"), [(0.0, "PASS"), (STALL, "FAIL")])
+def test_history_asks_for_the_mean_as_well(apart: float, decision: str) -> None:
+    baseline, new = levels(1, 12), levels(2, 2)
+    means = [level + apart for level in new], baseline
+    found = judge_history(new, baseline, means=means)
+    assert found.decision == decision
+    assert judge_history(new, baseline).decision == "PASS"
+    assert ("mean" in found.headline) == (decision == "FAIL")
