@@ -67,12 +67,13 @@ def _level(steps: int) -> Floats:
 
 def _power(steps: int) -> Floats:
     """Fall like a language model: a power of the step, to a floor."""
-    fallen: Floats = 0.5 + 3.0 * (np.arange(steps) + 5.0) ** -0.4
+    fallen: Floats = 0.5 + 3.0 * np.power(np.arange(steps) + 5.0, -0.4)
     return fallen
 
 
 def _decay(steps: int) -> Floats:
-    return 0.3 + 2.0 * np.exp(-np.arange(steps) / (steps / 3.0))
+    fallen: Floats = 0.3 + 2.0 * np.exp(-np.arange(steps) / (steps / 3.0))
+    return fallen
 
 
 def _line(steps: int) -> Floats:

@@ -1,7 +1,7 @@
 """What differs between runs of the same code, and between the steps of one: simulated.
 
 A run is 500 steps after its warm-up, with 5 % of noise from step to step. What is kept of it is what
-a summary keeps: the mean of the winsorised ln(step time).
+the gates read in its summary: the mean of the winsorised ln(step time), and the mean step time.
 """
 
 from dataclasses import dataclass
@@ -26,13 +26,19 @@ class Steps:
     Attributes:
         ar: Correlation of a step with the next.
         spikes: Share of steps that take 2 to 10 times as long.
+        endless: Whether spikes follow Pareto's law with exponent 1.5 instead, from 2 times as long: without a variance.
+        hit_runs: Share of runs that have spikes at all.
         tails: "t3" draws from Student's t with 3 degrees of freedom, of the same standard deviation.
+        stall: What each 20th step takes longer, in usual steps.
     """
 
     name: str
     ar: float = 0.0
     spikes: float = 0.0
+    endless: bool = False
+    hit_runs: float = 1.0
     tails: Literal["normal", "t3"] = "normal"
+    stall: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +67,12 @@ STEP_NOISE: Final = (
     Steps("AR 0.9", ar=0.9),
     Steps("AR 0.5, 1 % spikes", ar=0.5, spikes=0.01),
     Steps("heavy tails", tails="t3"),
+    Steps("AR 0.5, 5 % spikes", ar=0.5, spikes=0.05),
+    Steps("AR 0.5, 1 % spikes without end", ar=0.5, spikes=0.01, endless=True),
+    Steps("AR 0.5, 10 % spikes in one run of five", ar=0.5, spikes=0.10, hit_runs=0.2),
 )
 USUAL_STEPS: Final = STEP_NOISE[3]
+STALL_EVERY: Final = 20
 
 
 def run_noise(sd: float) -> tuple[Runs, ...]:
@@ -78,12 +88,36 @@ def run_noise(sd: float) -> tuple[Runs, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Runlogs:
+    """What the gates read of runs, trials by runs in the order of starts, as logarithms.
+
+    Attributes:
+        usual: Mean of the winsorised ln(step time). mean: ln of the mean step time.
+    """
+
+    usual: Floats
+    mean: Floats
+
+    def slowed(self, log: Floats) -> "Runlogs":
+        """Give the runs that take longer by so much."""
+        return Runlogs(self.usual + log, self.mean + log)
+
+    def columns(self, chosen: slice | npt.NDArray[np.bool_]) -> "Runlogs":
+        """Give some of the runs of each trial."""
+        return Runlogs(self.usual[:, chosen], self.mean[:, chosen])
+
+
+@dataclass(frozen=True, slots=True)
 class StepPart:
     """What the steps add to runs, trials by runs: error of the log mean, of the mean, and the log sd."""
 
     log_mean: Floats
     log_of_mean: Floats
     log_sd: Floats
+
+    def of(self, levels: Floats) -> Runlogs:
+        """Give what the gates read of runs with such levels."""
+        return Runlogs(levels + self.log_mean, levels + self.log_of_mean)
 
 
 def draw_steps(noise: Steps, trials: int, runs: int, rng: np.random.Generator) -> StepPart:
@@ -139,6 +173,16 @@ def _logs(noise: Steps, runs: int, rng: np.random.Generator) -> npt.NDArray[np.f
             shocks[step] = noise.ar * shocks[step - 1] + fresh * shocks[step]
     logs = np.float32(STEP_CV) * shocks
     if noise.spikes:
-        hit = rng.random((STEPS, runs), dtype=np.float32) < noise.spikes
-        logs[hit] += np.log(rng.uniform(2.0, 10.0, int(hit.sum()))).astype(np.float32)
+        chance = np.float32(noise.spikes) * (rng.random(runs) < noise.hit_runs)
+        hit = rng.random((STEPS, runs), dtype=np.float32) < chance.astype(np.float32)
+        logs[hit] += _spikes(noise, int(hit.sum()), rng)
+    if noise.stall:
+        logs[::STALL_EVERY] = np.log(np.exp(logs[::STALL_EVERY]) + np.float32(noise.stall))
     return np.ascontiguousarray(logs.T)
+
+
+def _spikes(noise: Steps, count: int, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+    """Give by how much steps are longer, as logarithms."""
+    if noise.endless:
+        return (np.log(2.0) + rng.exponential(1.0 / 1.5, count)).astype(np.float32)
+    return np.log(rng.uniform(2.0, 10.0, count)).astype(np.float32)

@@ -13,7 +13,7 @@ import statistics
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.stages.cost import measure
-from benchmarks.stages.scoring import Score, score_simulated
+from benchmarks.stages.scoring import RESTLESS_POINTS, Score, score_simulated
 from benchmarks.stages.threads import score_threads
 
 
@@ -57,6 +57,7 @@ def figures_of(parts: dict[str, Score]) -> dict[str, float]:
             f"{name}_whatif_error_points_median": statistics.median(score.errors or [0.0]),
             f"{name}_whatif_error_points_max": max(score.errors, default=0.0),
             f"{name}_whatifs_withheld": score.withheld,
+            f"{name}_runs_again": sum(one > RESTLESS_POINTS for one in score.restless),
             f"{name}_replay_deviation_max": max(score.deviations, default=0.0),
         }
     return figures

@@ -16,7 +16,9 @@ def flatten(summary: Mapping[str, Any]) -> dict[str, float]:
     `traintrace/memory/{rss_max_bytes,peak_allocated_max_bytes,peak_reserved_max_bytes}`;
     `traintrace/ranks/{worst_rank,worst_excess_ms,worst_excess_share}` of the rank with most work above the
     median; `traintrace/system/...` and `traintrace/process/...`: every worst value of these sections,
-    by its name there (`ram_used_worst_share`, `temperature_worst_c`, `run_queue_worst_share`, ...).
+    by its name there (`ram_used_worst_share`, `temperature_worst_c`, `run_queue_worst_share`, ...);
+    `traintrace/efficiency/{mfu,mfu_in_step}`; `traintrace/communication/shared_wait_ms`;
+    `traintrace/stages/{stage}/{items_per_s,busy_share}`.
     """
     wanted: dict[str, object] = {
         "duration_s": summary["run"]["duration_s"],
@@ -47,6 +49,12 @@ def flatten(summary: Mapping[str, Any]) -> dict[str, float]:
         for name, reading in (summary[section] or {}).items():
             if "_worst_" in name:
                 wanted[f"{section}/{name}"] = (reading or {}).get("value")
+    mfu = (summary["efficiency"] or {}).get("mfu") or {}
+    wanted["efficiency/mfu"], wanted["efficiency/mfu_in_step"] = mfu.get("run"), mfu.get("steps")
+    wanted["communication/shared_wait_ms"] = (summary["communication"] or {}).get("shared_wait_ms")
+    for stage in (summary["stages"] or {}).get("stages") or ():
+        wanted[f"stages/{stage['name']}/items_per_s"] = stage["items_per_s"]
+        wanted[f"stages/{stage['name']}/busy_share"] = stage["busy_share"]
     return {
         f"traintrace/{name}": float(value)
         for name, value in wanted.items()

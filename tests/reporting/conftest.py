@@ -268,7 +268,7 @@ def _input_bound() -> Summary:
     accounts_ns = {name: round(value * 1e9) for name, value in _ACCOUNTS_S.items()}
     return copy.deepcopy(
         {
-            "schema_version": "0.3",
+            "schema_version": "0.4",
             "generated_at": "2026-03-02T14:05:12+00:00",
             "tool": {
                 "name": "traintrace",

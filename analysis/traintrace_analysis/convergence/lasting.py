@@ -50,7 +50,7 @@ def _follows(above: Floats, below: Floats, first: int, last: int) -> float:
         off = (side >= _FOLLOWS) & outside
         large += int(off.sum())
         pairs += int((off[1:] & off[:-1]).sum())
-    return (pairs + 1.0) / (large + 1.0)
+    return (pairs + 0.5) / (large + 1.0)
 
 
 def runs(marks: Marks, joined: int) -> Sequence[tuple[int, int]]:

@@ -14,6 +14,7 @@ _NARROW: Final = 32  # where there are few
 SHORTEST: Final = 2 * _NARROW
 _ENOUGH: Final = 4 * WIDTH
 _STRIDES: Final = 4  # windows in the width of one
+_OUT: Final = 4.0  # spreads
 _TREND: Final = 25  # windows that tell the trend: six widths
 # Of the usual spread: in a calm stretch the noise of a run is not nothing.
 _LEAST_OF_USUAL: Final = 0.5
@@ -40,12 +41,23 @@ class Surroundings:
 
 def surroundings(values: Floats) -> Surroundings | None:
     """Compare each value with what surrounds it; None under 64 values."""
-    count = len(values)
-    if count < SHORTEST:
+    if len(values) < SHORTEST:
         return None
+    around = _against(values, values)
+    out = around.above >= _OUT
+    if not out.any():
+        return around
+    # What sticks out for many values would pass for usual around itself: look again without it.
+    usual = values.copy()
+    usual[around.places[out]] = around.level[out]
+    return _against(values, usual)
+
+
+def _against(values: Floats, usual: Floats) -> Surroundings:
+    count = len(values)
     width = WIDTH if count >= _ENOUGH else _NARROW
     stride = width // _STRIDES
-    windows = np.lib.stride_tricks.sliding_window_view(values, width)[::stride]
+    windows = np.lib.stride_tricks.sliding_window_view(usual, width)[::stride]
     medians = np.median(windows, axis=1)
     slopes = _slopes(medians, stride)
     spreads = _spreads(windows, medians, slopes)

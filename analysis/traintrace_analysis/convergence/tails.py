@@ -82,7 +82,7 @@ def outlier_size(around: Surroundings, chance: float) -> float:
     lower = below[below > start]
     if len(upper) < _FEWEST or len(lower) < _FEWEST // 2:
         return _FAR
-    order = np.arange(1, max(1, int(_CANDIDATES * len(upper))) + 1)
+    order = np.arange(1.0, max(1, int(_CANDIDATES * len(upper))) + 1)
     chances = _chances(upper, lower, start, order)
     # Spread over the candidates as 1/i^2, which sums to pi^2/6: single outliers are the usual ones.
     enough = chances * order**2 * (math.pi**2 / 6.0) < chance

@@ -74,7 +74,6 @@ def awaited(succeeded: int, *, tells: bool) -> Make:
                     _note_outside(recorder, succeeded)
                 return result
             worker.succeeded, worker.waits_for = False, succeeded
-            worker.waiting_task = worker.running_task()
             worker.waits_since = begin = recorder.now()
             try:
                 result = await method(self, *args, **kwargs)
@@ -135,6 +134,7 @@ def _task_worker(recorder: StageRecorder) -> Worker | None:
     if running is worker.task or running is worker.waiting_task:
         return worker
     if worker.task is not None and is_waited_for(running, worker.task):
+        worker.waiting_task = running
         return worker
     _say_what_is_not_seen(worker, recorder)
     return None

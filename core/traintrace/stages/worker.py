@@ -31,7 +31,7 @@ class Worker:
         outer: The worker whose stage this one's lies in.
         waits_since, waits_for: When the operation on a queue began that it is in, if it is in one, and the
             code of that with any outcome. It has ended if there is an entry from then on.
-        waiting_task: The task that does so, if it is an asyncio queue.
+        waiting_task: The task that waits for the worker's own in its stead, if one does.
         succeeded: The queue's method that never waits had success since then.
         changed: There is something to hand on.
     """

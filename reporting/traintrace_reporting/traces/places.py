@@ -16,7 +16,7 @@ _ENDINGS: Final = (".json", ".json.gz")
 _OWN: Final = re.compile(r"rank-(\d{1,9})(?:\.a(\d{1,9}))?\.json\.gz")
 _RANK: Final = re.compile(r"rank[-_.]?(\d{1,9})(?!\d)", re.IGNORECASE)
 # A report that nobody asked for traces must not take minutes over those of a thousand ranks.
-MOST_OWN_BYTES: Final = 64 * 10**6
+MOST_OWN_BYTES: Final = 16 * 10**6
 
 
 def given_traces(places: Iterable[Path]) -> list[Trace]:

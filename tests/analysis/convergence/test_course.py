@@ -17,7 +17,7 @@ from traintrace_reporting.lenses.convergence import section
 NAN, INF = math.nan, math.inf
 
 
-def logged(**values: Sequence[float]) -> list[Scalar]:
+def logged(**values: Sequence[float] | np.ndarray) -> list[Scalar]:
     return [
         Scalar(step, name, float(value))
         for name, series in values.items()

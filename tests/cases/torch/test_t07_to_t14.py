@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
+from tests.labs.sampled import Sampled
 from tests.labs.torch_loop import (
     BATCH,
     CountingBackend,
@@ -25,7 +26,6 @@ from tests.labs.torch_loop import (
 from traintrace import facts
 from traintrace.ports import Ports
 from traintrace.recording.steps import StepCapture
-from traintrace.samplers.resident import ResidentSamples
 from traintrace_plain_torch import trace
 
 
@@ -180,32 +180,18 @@ def test_t13_three_kinds_of_memory_have_three_names_and_peaks_are_each_steps_own
     monkeypatch.setattr(
         Ports, "__init__", lambda self, **ports: original(self, **{**ports, "memory": allocator})
     )
-    model, held, sampled = Net(), list[int](), [0]
+    model, held, sampled = Net(), list[int](), Sampled(monkeypatch)
     optimizer = sgd(model)
-    add = ResidentSamples.add
-
-    def count(samples: ResidentSamples) -> None:
-        add(samples)
-        sampled[0] += 1
-
-    def wait_for_a_sample() -> None:
-        """Wait for two: the first may have been under way."""
-        before, end = sampled[0], time.monotonic() + 30
-        while sampled[0] < before + 2:
-            assert time.monotonic() < end, "resident memory is not read"
-            time.sleep(0.005)
 
     def step(batch: torch.Tensor) -> None:
         update(model, optimizer)
         if len(held) == 2:  # step 3 holds 200 MB
             ballast = torch.ones(50_000_000)
             allocator.hold(200)
-            wait_for_a_sample()
+            sampled.wait()
             del ballast
         held.append(0)
-        wait_for_a_sample()
-
-    monkeypatch.setattr(ResidentSamples, "add", count)
+        sampled.wait()
 
     run = trained(tmp_path, model, optimizer, step, 5)
     assert run["peak_allocated_bytes"] == [100, 100, 300, 100, 100]

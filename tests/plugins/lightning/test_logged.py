@@ -11,7 +11,7 @@ from traintrace_lightning import TraceCallback
 
 
 def module(lab: Any, **options: Any) -> Any:
-    class Logs(lab.pl.LightningModule):  # type: ignore[misc, name-defined]
+    class Logs(lab.pl.LightningModule):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.layer = torch.nn.Linear(4, 1)

@@ -202,14 +202,10 @@ def test_a_producer_faster_than_the_drain_still_reaches_the_disk(tmp_path: Path)
     run(
         tmp_path,
         """
-    import resource, sqlite3
-
+    import contextlib, resource, sqlite3
     def rows_on_the_disk():
-        reader = sqlite3.connect(folder + "/run/ranks/rank-00000.sqlite")
-        try:
+        with contextlib.closing(sqlite3.connect(folder + "/run/ranks/rank-00000.sqlite")) as reader:
             return reader.execute("SELECT count(*) FROM steps").fetchone()[0]
-        finally:
-            reader.close()
 
     def produce(seconds):
         until = time.monotonic() + seconds

@@ -1,5 +1,7 @@
 """What the rules about convergence share: what they need, and how they write values."""
 
+import numpy as np
+
 from traintrace_analysis.context import NS_PER_S, Context
 from traintrace_analysis.convergence import Convergence, Course
 from traintrace_analysis.thresholds import limit
@@ -63,7 +65,7 @@ def seconds_after(context: Context, step: int) -> float:
     if not len(steps) or step >= int(steps[-1]):
         return 0.0
     begin, end = window.start_ns[row], window.close_ns[row]
-    place = int(min(max(0, steps.searchsorted(step, side="right")), len(steps) - 1))
+    place = min(int(np.searchsorted(steps, step, side="right")), len(steps) - 1)
     after = float(end[-1] - begin[place]) / NS_PER_S
     missing = int(steps[0]) - step - 1
     if missing > 0:
