@@ -6,6 +6,7 @@ from dataclasses import replace
 from traintrace_analysis.context import Context
 from traintrace_analysis.findings import Finding, Outcome, Verdict
 from traintrace_analysis.model import Metric
+from traintrace_analysis.rules.process.delay import lacks_cores
 from traintrace_analysis.rules.ranks.waiting import doubt as doubt_of_ranks
 from traintrace_analysis.rules.ranks.waiting import shared_waiting
 from traintrace_analysis.rules.shares import backward_may_wait, quiet_confidence
@@ -164,7 +165,9 @@ def _doubtful(
         return _cannot_tell(
             "The ranks wait for each other, and none of them stands out.",
             waiting,
-            "Look at what is sent and over which link: gradients in bfloat16, larger buckets "
+            "Give each rank cores of its own first: fewer ranks or threads on the node, no other programs."
+            if lacks_cores(context)
+            else "Look at what is sent and over which link: gradients in bfloat16, larger buckets "
             "(bucket_cap_mb), no_sync() while gradients accumulate, NCCL_DEBUG=INFO for the transport.",
         )
     hidden = waiting or _hidden_rank(metrics, context)

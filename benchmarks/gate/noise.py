@@ -88,7 +88,7 @@ def run_noise(sd: float) -> tuple[Runs, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Runlogs:
+class RunLogs:
     """What the gates read of runs, trials by runs in the order of starts, as logarithms.
 
     Attributes:
@@ -98,13 +98,13 @@ class Runlogs:
     usual: Floats
     mean: Floats
 
-    def slowed(self, log: Floats) -> "Runlogs":
+    def slowed(self, log: Floats) -> "RunLogs":
         """Give the runs that take longer by so much."""
-        return Runlogs(self.usual + log, self.mean + log)
+        return RunLogs(self.usual + log, self.mean + log)
 
-    def columns(self, chosen: slice | npt.NDArray[np.bool_]) -> "Runlogs":
+    def columns(self, chosen: slice | npt.NDArray[np.bool_]) -> "RunLogs":
         """Give some of the runs of each trial."""
-        return Runlogs(self.usual[:, chosen], self.mean[:, chosen])
+        return RunLogs(self.usual[:, chosen], self.mean[:, chosen])
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +115,20 @@ class StepPart:
     log_of_mean: Floats
     log_sd: Floats
 
-    def of(self, levels: Floats) -> Runlogs:
+    def of(self, levels: Floats) -> RunLogs:
         """Give what the gates read of runs with such levels."""
-        return Runlogs(levels + self.log_mean, levels + self.log_of_mean)
+        return RunLogs(levels + self.log_mean, levels + self.log_of_mean)
+
+    def with_runs(self, chosen: npt.NDArray[np.bool_], other: "StepPart") -> "StepPart":
+        """Give the same with other steps in the chosen runs of each trial."""
+        parts = [
+            (self.log_mean.copy(), other.log_mean),
+            (self.log_of_mean.copy(), other.log_of_mean),
+            (self.log_sd.copy(), other.log_sd),
+        ]
+        for kept, new in parts:
+            kept[:, chosen] = new
+        return StepPart(*(kept for kept, _ in parts))
 
 
 def draw_steps(noise: Steps, trials: int, runs: int, rng: np.random.Generator) -> StepPart:
@@ -184,5 +195,7 @@ def _logs(noise: Steps, runs: int, rng: np.random.Generator) -> npt.NDArray[np.f
 def _spikes(noise: Steps, count: int, rng: np.random.Generator) -> npt.NDArray[np.float32]:
     """Give by how much steps are longer, as logarithms."""
     if noise.endless:
-        return (np.log(2.0) + rng.exponential(1.0 / 1.5, count)).astype(np.float32)
-    return np.log(rng.uniform(2.0, 10.0, count)).astype(np.float32)
+        logs = np.log(2.0) + rng.exponential(1.0 / 1.5, count)
+    else:
+        logs = np.log(rng.uniform(2.0, 10.0, count))
+    return np.asarray(logs, dtype=np.float32)

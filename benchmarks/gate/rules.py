@@ -7,28 +7,29 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.gate.noise import STEPS, Floats, StepPart
+from benchmarks.gate.noise import STEPS, Floats, RunLogs, StepPart
 from traintrace_analysis.comparison.sequential import (
     LOOKS,
     alpha_of,
     default_rule,
     estimate,
     interleaved,
-    judge,
+    judge_both,
 )
 from traintrace_analysis.comparison.student import critical
 
 RUNS: Final = 2 * LOOKS[-1]
 A_FIRST: Final = interleaved(LOOKS[-1])
-_Look: TypeAlias = Callable[[int], tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]
+Marks: TypeAlias = npt.NDArray[np.bool_]
+_Look: TypeAlias = Callable[[int], tuple[Marks, Marks]]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
     """What a gate said, by trial: the share of FAIL and PASS, and after how many pairs."""
 
-    fails: npt.NDArray[np.bool_]
-    passes: npt.NDArray[np.bool_]
+    fails: Marks
+    passes: Marks
     pairs: npt.NDArray[np.int64]
 
     def fail_rate(self, within: int = LOOKS[-1]) -> float:
@@ -46,29 +47,32 @@ class Outcomes:
         return float((~self.fails & ~self.passes).mean())
 
 
-def is_b() -> npt.NDArray[np.bool_]:
+def is_b() -> Marks:
     """Tell by run, in the order of starts, whether it is one of B."""
     first = np.asarray(A_FIRST)
     return np.stack([~first, first], axis=1).ravel()
 
 
-def pair_gate(levels: Floats) -> Outcomes:
-    """Run the gate of interleaved pairs; levels: trials by runs in the order of starts."""
-    a, b = _sides(levels)
+def pair_gate(runs: RunLogs) -> Outcomes:
+    """Run the gate of interleaved pairs, as `guard pairs` does: the usual step and the mean, all looks."""
+    a, b = runs.columns(~is_b()), runs.columns(is_b())
     rule = default_rule()
 
-    def look(pairs: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        return judge(*estimate(a, b, A_FIRST, pairs), pairs, rule)
+    def look(pairs: int) -> tuple[Marks, Marks]:
+        usual = estimate(a.usual, b.usual, A_FIRST, pairs)
+        mean = estimate(a.mean, b.mean, A_FIRST, pairs)
+        said = judge_both(usual, mean, pairs, rule)
+        return said.fails | said.mean_fails, said.passes
 
-    return _sequential(len(levels), look)
+    return _sequential(len(runs.usual), look)
 
 
 def difference_gate(levels: Floats) -> Outcomes:
-    """Run the same gate by Student's t on the differences of pairs, with its k - 1 degrees of freedom."""
-    a, b = _sides(levels)
+    """Judge the usual step by Student's t on the differences of pairs, with its k - 1 degrees of freedom."""
+    a, b = levels[:, ~is_b()], levels[:, is_b()]
     rule = default_rule()
 
-    def look(pairs: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    def look(pairs: int) -> tuple[Marks, Marks]:
         gained = b[:, :pairs] - a[:, :pairs]
         mean, error = gained.mean(axis=1), gained.std(axis=1, ddof=1) / np.sqrt(pairs)
         fails = mean - critical(alpha_of(pairs), pairs - 1) * error > 0.0
@@ -97,11 +101,6 @@ def one_after_the_other(levels: Floats) -> float:
     a, b = levels[:, :6], levels[:, 6:12]
     error = np.sqrt((a.var(axis=1, ddof=1) + b.var(axis=1, ddof=1)) / 6.0)
     return float(((b.mean(axis=1) - a.mean(axis=1)) > critical(0.01, 10.0) * error).mean())
-
-
-def _sides(levels: Floats) -> tuple[Floats, Floats]:
-    of_b = is_b()
-    return levels[:, ~of_b], levels[:, of_b]
 
 
 def _sequential(trials: int, look: _Look) -> Outcomes:

@@ -1,15 +1,16 @@
 """The trials: the same code under every noise, and slower code where the gates must see it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from benchmarks.gate.history import history_figures
+from benchmarks.gate.history import HistoryRow, play_history
 from benchmarks.gate.noise import (
     STEP_NOISE,
     USUAL_STEPS,
     Floats,
+    RunLogs,
     Runs,
     StepPart,
     draw_levels,
@@ -26,10 +27,12 @@ from benchmarks.gate.rules import (
     pair_gate,
     steps_differ,
 )
+from benchmarks.gate.stalls import Stalled, stalled_history, stalled_pairs
 
 RUN_SDS: Final = (0.005, 0.01, 0.03)
 _SEED: Final = 20_261_130
 PAIRS_FOR_POWER: Final = 7
+STALLING_NOISE: Final = (USUAL_STEPS, STEP_NOISE[-1])
 
 Figures: TypeAlias = dict[str, float]
 
@@ -77,7 +80,8 @@ class Score:
     trials: int
     same: tuple[SameCode, ...]
     slower: tuple[Slower, ...]
-    history: Figures = field(default_factory=dict)
+    stalled: tuple[Stalled, ...]
+    history: tuple[HistoryRow, ...]
 
     def figures(self) -> Figures:
         """Give the figures that have a target, and the naive rules' beside them."""
@@ -95,10 +99,17 @@ class Score:
                 if (one.effect, one.runs.sd, one.runs.name) == (0.05, 0.01, "normal")
             ),
             "differences_power_5pct_at_1pct_noise": five.differences_within_7,
+            "stalled_pass_max": max(one.passes for one in self.stalled),
             "naive_means_differ_3pct_max": max(one.naive_means for one in self.same),
             "naive_welch_on_steps_max": max(one.naive_steps for one in self.same),
             "naive_a_then_b_max": max(one.naive_order for one in self.same),
-            **self.history,
+            **{
+                f"history_{name}_{one.new}_new": share
+                for one in self.history
+                if one.is_usual
+                for name, share in (("false_fail", one.false_fail), ("power_5pct", one.found))
+            },
+            "history_false_fail_max": max(one.false_fail for one in self.history),
         }
 
     def _of(self, effect: float, sd: float) -> Slower:
@@ -115,6 +126,7 @@ def play(trials: int) -> Score:
     rng = np.random.default_rng(_SEED)
     same: list[SameCode] = []
     slower: list[Slower] = []
+    stalled: list[Stalled] = []
     for noise in STEP_NOISE:
         steps = draw_steps(noise, trials, RUNS, rng)
         usual = noise == USUAL_STEPS
@@ -123,12 +135,18 @@ def play(trials: int) -> Score:
                 levels = draw_levels(runs, trials, RUNS, rng)
                 same.append(_same(runs, noise.name, levels, steps))
                 effects = (0.03, 0.05, 0.10) if usual else (0.05,)
-                slower += [_slower(effect, runs, noise.name, levels, steps) for effect in effects]
-    return Score(trials, tuple(same), tuple(slower), history_figures(trials, rng))
+                slower += [
+                    _slower(effect, runs, noise.name, steps.of(levels)) for effect in effects
+                ]
+        if usual:
+            stalled += stalled_pairs(noise, steps, RUN_SDS, rng) + stalled_history(
+                noise, trials, rng
+            )
+    return Score(trials, tuple(same), tuple(slower), tuple(stalled), play_history(trials, rng))
 
 
 def _same(runs: Runs, name: str, levels: Floats, steps: StepPart) -> SameCode:
-    outcomes = pair_gate(levels + steps.log_mean)
+    outcomes = pair_gate(steps.of(levels))
     return SameCode(
         runs=runs,
         steps=name,
@@ -141,10 +159,10 @@ def _same(runs: Runs, name: str, levels: Floats, steps: StepPart) -> SameCode:
     )
 
 
-def _slower(effect: float, runs: Runs, name: str, levels: Floats, steps: StepPart) -> Slower:
-    slowed = levels + steps.log_mean + np.log1p(effect) * is_b()
+def _slower(effect: float, runs: Runs, name: str, even: RunLogs) -> Slower:
+    slowed = even.slowed(np.log1p(effect) * is_b())
     ours: Outcomes = pair_gate(slowed)
-    other = difference_gate(slowed)
+    other = difference_gate(slowed.usual)
     return Slower(
         effect=effect,
         runs=runs,

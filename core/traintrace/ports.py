@@ -92,8 +92,8 @@ class StepProfiler(Protocol):
     def mark(self, step: int) -> None:
         """Mark that `step` begins here, and the one before it ends."""
 
-    def finish(self, path: Path) -> None:
-        """End here, and write the trace whole or not at all."""
+    def finish(self, path: Path | None) -> None:
+        """End here, and write the trace whole or not at all; nothing is written if `path` is None."""
 
 
 @dataclass(frozen=True, slots=True)

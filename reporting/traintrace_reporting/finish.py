@@ -210,8 +210,9 @@ def write_report(folder: Path, summary: Summary, faults: FaultReporter) -> None:
     summary["artifacts"] = {"json": JSON_NAME, "text": TEXT_NAME}
     try:
         content = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False)
-        atomic.write_text(folder / JSON_NAME, content + "\n")
-        atomic.write_text(folder / TEXT_NAME, render_text(summary))
+        atomic.write_texts(
+            {folder / JSON_NAME: content + "\n", folder / TEXT_NAME: render_text(summary)}
+        )
     except OSError as error:
         summary["artifacts"] = {}
         faults.warn(

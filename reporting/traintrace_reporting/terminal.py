@@ -19,7 +19,12 @@ from rich.text import Text
 from traintrace_reporting import format as plain
 from traintrace_reporting import layout, machine_words, run_words, watch_words, words
 from traintrace_reporting.format import clean, dig, finite, seconds, sentence
-from traintrace_reporting.lenses import communication, convergence, efficiency, stages
+from traintrace_reporting.lenses import (
+    communication_rows,
+    convergence_rows,
+    efficiency_rows,
+    stages_rows,
+)
 from traintrace_reporting.tables import ranks_table, step_table
 from traintrace_reporting.wall_chart import wall_chart
 
@@ -32,7 +37,12 @@ _FRAME: Final = 4  # columns that the frame of the verdict takes
 
 # The parts of the page between the verdict and the other findings; each is empty where there is nothing to say.
 _TIME: Final = (wall_chart, step_table, ranks_table)
-_LENSES: Final = (efficiency.rows, communication.rows, stages.rows, convergence.rows)
+_LENSES: Final = (
+    efficiency_rows.rows,
+    communication_rows.rows,
+    stages_rows.rows,
+    convergence_rows.rows,
+)
 
 
 @dataclass(frozen=True, slots=True)

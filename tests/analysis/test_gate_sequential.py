@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from traintrace_analysis.comparison.gate_answers import mean_alpha, usual_alpha
 from traintrace_analysis.comparison.sequential import (
     LOOKS,
     GateRule,
@@ -97,6 +98,9 @@ def test_the_false_alarms_of_all_looks_add_up_to_one_in_a_hundred() -> None:
     assert LOOKS == (4, 6, 9, 12)
     assert sum(alpha_of(look) for look in LOOKS) == pytest.approx(0.01)
     assert decide([]).error_rate == pytest.approx(0.01)
+    for look in LOOKS:  # the mean step's share is taken from it, not added
+        assert usual_alpha(look) + mean_alpha(look) == pytest.approx(alpha_of(look))
+        assert mean_alpha(look) > 0.0
 
 
 def test_before_the_first_look_nothing_is_said() -> None:
@@ -154,5 +158,5 @@ def test_the_error_is_that_of_least_squares(seed: int) -> None:
     assert now.ratio == pytest.approx(math.exp(fitted[1]))
     reach = critical(0.05, runs - 3) * error
     assert now.high == pytest.approx(math.exp(fitted[1] + reach))
-    reach = critical(alpha_of(now.pairs), runs - 3) * error
+    reach = critical(usual_alpha(now.pairs), runs - 3) * error
     assert now.low == pytest.approx(math.exp(fitted[1] - reach))

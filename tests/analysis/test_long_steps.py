@@ -1,6 +1,7 @@
 """A stall in some steps: the usual step hides it, the mean pays for it, and no answer may pass it."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -119,6 +120,39 @@ def test_pairs_whose_means_lie_apart_beyond_the_margin_do_not_pass() -> None:
     assert found.smallest_detectable > 0.06  # of the mean: the usual step would show 1 %
 
 
+def test_pairs_pass_only_if_the_mean_excludes_the_margin_as_well() -> None:
+    """Long steps by chance: the means of the same code differ, and no few pairs exclude a stall."""
+    found = [pairs(0.0, seed=seed, scatter=10.0) for seed in range(20)]
+    blocked = [one for one in found if one.decision == "INCONCLUSIVE"]
+    assert len(blocked) > 10
+    assert all("the usual step would pass" in one.headline for one in blocked)
+    assert all(one.smallest_detectable and one.smallest_detectable > 0.03 for one in blocked)
+    stalled = [pairs(0.05, seed=seed, scatter=6.0) for seed in range(40)]
+    assert sum(one.decision == "PASS" for one in stalled) <= 2
+
+
+def test_what_passes_says_what_is_excluded_of_the_mean_as_well() -> None:
+    found = pairs(0.01, scatter=0.002)
+    assert found.decision == "PASS"
+    most = re.search(r"([\d.]+) % at most", found.headline)
+    assert most is not None
+    assert 1.0 < float(most.group(1)) < 3.0
+
+
+def test_a_mean_that_is_hardly_slower_never_fails() -> None:
+    """B is 3 % faster in the usual step, and by long steps 0.5 % slower in the mean, beyond chance."""
+    rng = np.random.default_rng(4)
+    noise = 0.0002 * rng.standard_normal((12, 4))
+    gate = [
+        Pair(a, b - 0.03, first, odd, even + 0.005)
+        for first, (a, b, odd, even) in zip(interleaved(12), noise, strict=True)
+    ]
+    assert decide(gate).decision == "PASS"
+    base, new = noise[:, 0].tolist(), noise[:2, 1].tolist()
+    means = [one + 0.005 for one in new], base
+    assert judge_history([one - 0.03 for one in new], base, means=means).decision == "PASS"
+
+
 def levels(seed: int, count: int) -> Sequence[float]:
     drawn: list[float] = (0.005 * np.random.default_rng(seed).standard_normal(count)).tolist()
     return drawn
@@ -132,3 +166,19 @@ def test_history_asks_for_the_mean_as_well(apart: float, decision: str) -> None:
     assert found.decision == decision
     assert judge_history(new, baseline).decision == "PASS"
     assert ("mean" in found.headline) == (decision == "FAIL")
+
+
+def test_history_passes_only_if_the_mean_excludes_the_margin_as_well() -> None:
+    baseline, new = levels(1, 12), levels(2, 2)
+    spread = [one + 8.0 * other for one, other in zip(baseline, levels(3, 12), strict=True)]
+    found = judge_history(new, baseline, means=(new, spread))
+    assert found.decision == "INCONCLUSIVE"
+    assert "would pass, but by long steps" in found.headline
+    assert found.smallest_detectable > 0.05
+
+
+def test_a_fail_by_history_says_how_often_it_is_wrong() -> None:
+    baseline = levels(1, 12)
+    found = judge_history([0.1, 0.1], baseline)
+    assert found.decision == "FAIL"
+    assert "7 of 100 runs of the same code" in found.headline

@@ -82,6 +82,7 @@ def test_two_guards_of_the_same_real_training_do_not_fail(guard: Callable[[float
     assert not [gate for gate in decided if gate.decision == "FAIL"]
 
 
+@pytest.mark.long
 def test_a_backward_that_makes_steps_half_longer_never_passes(
     guard: Callable[[float], Gate],
 ) -> None:

@@ -4,14 +4,19 @@ A request is a line "FOLDER<tab>SHARE": the run goes to FOLDER/digits-plain, and
 slower by so much of a step. The answer is the exit code.
 """
 
+import functools
 import os
 import sys
 from pathlib import Path
 
+import traintrace_analysis  # noqa: F401 - what the end of a run imports
+from traintrace_reporting import summary, text  # noqa: F401 - the same
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
-import digits_plain  # noqa: E402 - lies in examples
+import digits  # noqa: E402 - lies in examples
+import digits_plain  # noqa: E402
 import digits_slower  # noqa: E402
 from digits import Settings  # noqa: E402
 
@@ -25,6 +30,8 @@ def train(folder: str, share: float) -> None:
 
 def main() -> None:
     """Serve until standard input ends."""
+    vars(digits)["load_digits"] = functools.cache(vars(digits)["load_digits"])
+    digits.Digits(fast=True)
     for line in sys.stdin:
         folder, share = line.rstrip("\n").split("\t")
         child = os.fork()

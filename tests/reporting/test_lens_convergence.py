@@ -13,7 +13,8 @@ from benchmarks.convergence.noise import draw
 from benchmarks.convergence.runs import make_facts
 from tests.labs.runs import make_rank, make_run
 from traintrace_analysis import analyse
-from traintrace_reporting.lenses.convergence import rows, section
+from traintrace_reporting.lenses.convergence import section
+from traintrace_reporting.lenses.convergence_rows import rows
 from traintrace_reporting.text import as_text
 
 

@@ -9,12 +9,12 @@ from rich.console import Group
 from tests.labs.budgets import analysis_of, counted_step, on_gpu, with_flops
 from tests.labs.runs import CPU_STEP, make_rank
 from traintrace.facts import RankFacts
-from traintrace_reporting.lenses import efficiency
+from traintrace_reporting.lenses import efficiency, efficiency_rows
 from traintrace_reporting.text import as_text
 
 
 def page(summary: Any, width: int = 80) -> str:
-    return as_text(Group(*efficiency.rows(summary, width)))
+    return as_text(Group(*efficiency_rows.rows(summary, width)))
 
 
 def summary_of(rank: RankFacts, **options: Any) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def test_the_page_says_mfu_lines_and_what_they_rest_on() -> None:
 
 def test_nothing_is_shown_where_nobody_asked_and_nothing_is_known() -> None:
     assert page(summary_of(make_rank(100))).strip() == ""
-    assert list(efficiency.rows({}, 80)) == []
+    assert list(efficiency_rows.rows({}, 80)) == []
 
 
 def test_who_asked_and_got_no_mfu_reads_why() -> None:

@@ -12,14 +12,14 @@ from tests.labs.runs import make_rank, make_run
 from tests.labs.stages import StagePlan, drawn_ms, line, run
 from traintrace.stagefacts import Pipeline
 from traintrace_analysis import analyse
-from traintrace_reporting.lenses import stages as lens
+from traintrace_reporting.lenses import stages, stages_rows
 
 
 def summary(pipeline: Pipeline | None) -> dict[str, Any]:
     """Give a summary that holds this section alone, as it comes back from a file."""
     analysis = analyse(make_run(replace(make_rank(20), pipeline=pipeline)))
     found: dict[str, Any] = json.loads(
-        json.dumps({"stages": lens.section(analysis)}, allow_nan=False)
+        json.dumps({"stages": stages.section(analysis)}, allow_nan=False)
     )
     return found
 
@@ -27,7 +27,7 @@ def summary(pipeline: Pipeline | None) -> dict[str, Any]:
 def shown(summary: Mapping[str, Any], width: int = 80) -> list[str]:
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        for row in lens.rows(summary, width):
+        for row in stages_rows.rows(summary, width):
             console.print(row)
     return [text.rstrip() for text in capture.get().splitlines()]
 

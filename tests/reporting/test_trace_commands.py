@@ -14,7 +14,7 @@ from tests.labs.runs import make_rank, make_run
 from traintrace_analysis import analyse
 from traintrace_plain_torch import trace
 from traintrace_reporting.cli import main
-from traintrace_reporting.lenses import communication
+from traintrace_reporting.lenses import communication, communication_rows
 from traintrace_reporting.text import as_text
 from traintrace_reporting.traces.places import given_traces
 
@@ -91,7 +91,7 @@ def shown(tmp_path: Path, *files: KinetoFile) -> tuple[dict[str, Any], str]:
     section = communication.section(analyse(facts, traces=given_traces([tmp_path])))
     assert section is not None
     json.dumps(section, allow_nan=False)
-    return section, as_text(Group(*communication.rows({"communication": section}, 80)))
+    return section, as_text(Group(*communication_rows.rows({"communication": section}, 80)))
 
 
 def test_the_section_says_what_each_device_did(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_the_section_says_what_each_device_did(tmp_path: Path) -> None:
     assert "rank 0 dev 0" in text
     assert all(len(line) <= 80 for line in text.splitlines())
     for width in (40, 60, 78):
-        narrow = Group(*communication.rows({"communication": section}, width))
+        narrow = Group(*communication_rows.rows({"communication": section}, width))
         assert "exposedlate" not in as_text(narrow)
 
 
@@ -126,14 +126,14 @@ def test_the_section_of_a_run_without_traces_tells_the_shared_waits() -> None:
     section = communication.section(analyse(facts))
     assert section is not None
     assert section["shared_wait_ms"] == pytest.approx(2.0, rel=0.05)
-    text = as_text(Group(*communication.rows({"communication": section}, 80)))
+    text = as_text(Group(*communication_rows.rows({"communication": section}, 80)))
     assert "no rank waits less than" in text
 
 
 @pytest.mark.parametrize("odd", [None, {}, [], 5, {"traces": [{"devices": [{}]}]}, {"traces": [3]},
                                  {"pipeline": {"bubble_share": 0.5}}, {"shared_wait_ms": 1.0}])  # fmt: skip
 def test_a_section_that_was_edited_by_hand_disturbs_nothing(odd: Any) -> None:
-    list(communication.rows({"communication": odd}, 80))
+    list(communication_rows.rows({"communication": odd}, 80))
 
 
 def test_one_rank_without_a_trace_has_no_section() -> None:

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from tests.scenarios.meeting import waits
 from tests.scenarios.readings import GB, Gauges, devices_of, process_of, system_of
 from tests.scenarios.record import Floats, Ints, Job, RankRecord
 from traintrace.facts import (
@@ -193,13 +194,7 @@ class Fleet:
 
     def _wait(self, inside: dict[str, Floats]) -> None:
         """Let every rank wait for the last one: all leave the collective together."""
-        late = np.zeros(self.shape)
-        for name, values in inside.items():
-            after_sync = name in ("optimizer", "clip", "callbacks", "other")
-            late += _after(np.nan_to_num(values)) if after_sync else np.nan_to_num(values)
-        for values in (*self.before.values(), *self.inside.values()):
-            late += values
-        wait = late.max(axis=0) - late + self.collective_ms
+        wait = waits(inside, (*self.before.values(), *self.inside.values())) + self.collective_ms
         if self.waiting == "marked":
             inside["gradient_sync"] = wait
             return
@@ -267,10 +262,3 @@ class Fleet:
             for name, values in self.logged.items()
             for index, value in enumerate(values)
         )
-
-
-def _after(values: Floats) -> Floats:
-    """Move what follows the collective to the step in which it is felt."""
-    moved = np.zeros_like(values)
-    moved[:, 1:] = values[:, :-1]
-    return moved

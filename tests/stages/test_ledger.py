@@ -1,10 +1,12 @@
 """The ledger of a worker, on a clock that moves when told to: which account each nanosecond is in, what a service is."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
 from tests.labs.stageclock import StageClock
+from traintrace.stages.worker import current_worker
 
 
 @pytest.fixture
@@ -205,3 +207,28 @@ def test_what_follows_the_last_output_is_no_part_of_its_service(clock: StageCloc
     worker = clock.worker()
     assert worker.account_ns == {"busy": 30, "starved": 10, "blocked": 5, "other": 1_000}
     assert (worker.busy_sum_ns, worker.items) == (30, 1)
+
+
+def test_a_generator_in_a_stage_of_its_own_may_outlive_the_one_it_was_begun_in(
+    clock: StageClock,
+) -> None:
+    """The outer block was never left: its place stayed taken, and each such loop took one more."""
+
+    def items() -> Iterator[int]:
+        with clock.stage("read"):
+            while True:
+                clock.pass_by(3)
+                yield 1
+
+    for _ in range(2):
+        with clock.stage("train") as stage:
+            reading = items()
+            for _ in range(2):
+                next(reading)
+                stage.done()
+        reading.close()
+        clock.pass_by(100)
+    train, read = clock.update().workers
+    assert (train.stage, train.items, read.stage) == ("train", 4, "read")
+    assert current_worker(clock.recorder) is None
+    assert sum(train.account_ns.values()) == train.end_ns - train.start_ns

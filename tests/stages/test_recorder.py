@@ -10,6 +10,7 @@ import pytest
 from tests.labs.stageclock import StageClock
 from traintrace.faults import FaultReporter
 from traintrace.stagefacts import KEPT
+from traintrace.stages.queuebook import QueueBook
 from traintrace.stages.queues import follow_queue
 from traintrace.stages.recorder import FULL, MAX_QUEUES, MAX_WORKERS, StageRecorder
 from traintrace.stages.stage import Stage
@@ -139,9 +140,44 @@ def test_what_is_written_after_the_end_is_left_out() -> None:
 
 def test_no_operation_waits_for_who_takes_what_was_recorded() -> None:
     recorder = StageRecorder(FaultReporter(raise_faults=True))
-    with recorder._folding, Stage(recorder, "work") as stage:
+    with recorder._taking, recorder._noting, Stage(recorder, "work") as stage:
         began = time.perf_counter()
         for _ in range(FULL):
             stage.done()
         assert time.perf_counter() - began < 20
     assert recorder.take().workers[0].items == FULL
+
+
+def test_a_full_journal_is_folded_alone() -> None:
+    """A training thread must not fold what twenty others wrote: that took seconds."""
+    recorder = StageRecorder(FaultReporter(raise_faults=True))
+    other = recorder.open("other")
+    assert other is not None
+    other.entries.extend((1, 1, 4) * FULL)
+    with Stage(recorder, "work") as stage:
+        for _ in range(FULL):
+            stage.done()
+    assert len(other.entries) >= 3 * FULL
+    assert recorder.take().workers[1].items == FULL
+
+
+def test_a_lock_that_an_interrupt_left_behind_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("traintrace.stages.recorder._PATIENCE_S", 0.01)
+    recorder = StageRecorder(FaultReporter(raise_faults=True))
+    with Stage(recorder, "first") as first, Stage(recorder, "second") as second:
+        second.done()
+    del first
+    recorder._workers[0].folding.acquire()
+    assert [worker.stage for worker in recorder.take().workers] == ["second"]
+
+
+def test_the_latest_moments_of_all_workers_are_kept() -> None:
+    """Not those of the worker that was folded last: a queue held fewer than no items by them."""
+    book = QueueBook("in")
+    for worker in range(4):
+        book.note(True, range(worker, 4 * KEPT, 4), "work")
+    taken = book.take()
+    assert taken is not None
+    assert (taken.puts, list(taken.put_ns)) == (4 * KEPT, list(range(3 * KEPT, 4 * KEPT)))

@@ -15,12 +15,27 @@ LOOKS: Final = (4, 6, 9, 12)
 
 
 @dataclass(frozen=True, slots=True)
+class MeanStep:
+    """What the means add to a decision about the usual step.
+
+    Attributes:
+        fit: The change of the mean.
+        apart: Whether it changes for the worse, and otherwise than the usual step.
+        blocks: Whether the usual step would pass, and the mean alone does not.
+    """
+
+    fit: Fit
+    apart: bool
+    blocks: bool
+
+
+@dataclass(frozen=True, slots=True)
 class GateRule:
     """What counts.
 
     Attributes:
         minimum_effect: A share; a smaller slowdown never fails, however certain.
-        margin: A share; B passes where more than this can be excluded.
+        margin: A share; B passes where more than this can be excluded, of the usual step and of the mean.
     """
 
     minimum_effect: float
@@ -35,7 +50,8 @@ class PairsDecision:
         decision: CONTINUE asks for more pairs, up to `next_look`.
         pairs: How many pairs the decision rests on.
         ratio: Step time of B over that of A. low, high: one-sided bounds, FAIL needs low > 1 and
-            PASS needs high < 1 + margin. All are of the mean step if that alone fails.
+            PASS needs high < 1 + margin, of the mean step as well. All are of the usual step, or of the mean
+            if that alone fails.
         smallest_detectable: The least slowdown that such pairs would show 8 times in 10; a share.
         error_rate: Chance of a false FAIL over all looks.
         headline: The decision in one line.
@@ -58,7 +74,7 @@ def default_rule() -> GateRule:
 
 
 def alpha_of(look: int) -> float:
-    """Give the share of false alarms that the look after so many pairs may spend."""
+    """Give the chance of a false alarm that the look after so many pairs may spend."""
     return limit(f"gate_alpha_{look}_pairs")
 
 
@@ -67,40 +83,41 @@ def freedom_of(look: int) -> int:
     return 2 * look - 3
 
 
+def usual_alpha(look: int) -> float:
+    """Give what the usual step may spend of that."""
+    return alpha_of(look) * (1.0 - limit("gate_mean_share"))
+
+
 def mean_alpha(look: int) -> float:
-    """Give the share of false alarms that the means may add at that look."""
-    return alpha_of(look) * limit("long_steps_error") / limit("comparison_error")
-
-
-def speaks_against(mean: Fit | None, look: int, rule: GateRule) -> bool:
-    """Tell whether the mean forbids a PASS: beyond the margin, and at the last look not by chance."""
-    if mean is None or mean[0] < math.log1p(rule.margin):
-        return False
-    if look < LOOKS[-1]:
-        return True  # more pairs tell
-    return mean[0] > critical(limit("equivalence_error"), freedom_of(look)) * mean[1]
+    """Give what the means may spend of it."""
+    return alpha_of(look) * limit("gate_mean_share")
 
 
 def decision_of(
-    decision: Decision, look: int, usual: Fit, rule: GateRule, mean: Fit | None = None
+    decision: Decision, look: int, usual: Fit, rule: GateRule, mean: MeanStep | None = None
 ) -> PairsDecision:
-    """Put a decision about the usual step into numbers and words; `mean` if it changes otherwise."""
-    ratio, low, high = _bounds(usual, look, alpha_of(look))
-    detectable = _detectable(usual[1], look, alpha_of(look), rule)
+    """Put a decision about the usual step into numbers and words; without `mean` none was known."""
+    ratio, low, high = _bounds(usual, look, usual_alpha(look))
+    detectable = _detectable(usual[1], look, usual_alpha(look), rule)
     later = [other for other in LOOKS if other > look]
+    highest, long = high, ""
+    if mean is not None:
+        of_mean, _, mean_high = _bounds(mean.fit, look, mean_alpha(look))
+        highest = max(high, mean_high)
+        if mean.apart:
+            long = f"; by long steps the mean step is {_percent(of_mean - 1.0)} slower"
+        if mean.blocks:
+            detectable = max(detectable, _detectable(mean.fit[1], look, mean_alpha(look), rule))
+            long = (
+                f"; the usual step would pass, but by long steps the mean step may be "
+                f"{_percent(mean_high - 1.0)} slower"
+            )
     words = {
         "FAIL": f"B is {_percent(ratio - 1.0)} slower than A",
-        "PASS": _passes(high, rule),
+        "PASS": _passes(highest, rule),
         "INCONCLUSIVE": "The pairs do not decide",
         "CONTINUE": "Not decided yet",
     }
-    long = ""
-    if mean is not None:
-        against = speaks_against(mean, look, rule)
-        long = f"; by long steps the mean step is {_percent(math.expm1(mean[0]))} slower"
-        long += "" if against else ", within chance"
-        if against and decision != "FAIL":
-            detectable = max(detectable, _detectable(mean[1], look, mean_alpha(look), rule))
     return PairsDecision(
         decision=decision,
         pairs=look,

@@ -3,18 +3,20 @@
 The run is the unit: one number each, its mean ln(step time). A straight line in time and the side
 are fitted to all runs, and the side's coefficient is tested by Student's t. That costs one degree
 of freedom and has 2 k - 3 of k pairs, where the differences of pairs have k - 1: at six pairs the
-t to exceed is 4.0 and not 5.2. A machine that grows steadily slower cancels out; one that
+t to exceed is 4.2 and not 5.7. A machine that grows steadily slower cancels out; one that
 wanders leaves more in the residuals than in the comparison of neighbours, so the error errs high.
 
 Looking four times is paid for: the chances of a false alarm add up to 1 %.
 
-Mean ln(step time) is that of the usual step: outliers are pulled in. A stall in each tenth step hardly
-moves it and costs as much as any other, so the means are asked as well, at a quarter of the error.
+Mean ln(step time) is that of the usual step: outliers are pulled in. A stall in each twentieth step hardly
+moves it and costs as much as any other, so the means are asked as well: they may FAIL, for a fifth of the
+error, and a PASS needs both. Where long steps come by chance the means tell less, and fewer gates pass.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from traintrace_analysis.comparison.gate_answers import (
     Decision,
     Fit,
     GateRule,
+    MeanStep,
     PairsDecision,
     alpha_of,
     decision_of,
@@ -30,7 +33,7 @@ from traintrace_analysis.comparison.gate_answers import (
     freedom_of,
     mean_alpha,
     mean_fails,
-    speaks_against,
+    usual_alpha,
     waiting,
 )
 from traintrace_analysis.comparison.student import critical
@@ -39,6 +42,7 @@ from traintrace_analysis.thresholds import limit
 
 __all__ = [
     "LOOKS",
+    "Answers",
     "Decision",
     "GateRule",
     "Pair",
@@ -50,7 +54,11 @@ __all__ = [
     "freedom_of",
     "interleaved",
     "judge",
+    "judge_both",
 ]
+
+Fits: TypeAlias = tuple[Floats, Floats]
+"""ln(B / A) of many gates, and their standard errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,32 +98,33 @@ def decide(pairs: Sequence[Pair], rule: GateRule | None = None) -> PairsDecision
         return waiting(len(pairs))
     for look in reached:
         usual, mean = _fits(pairs, look)
-        fails, passes = judge(np.array([usual[0]]), np.array([usual[1]]), look, rule)
-        if fails[0]:
-            return decision_of("FAIL", look, usual, rule, mean)
-        if mean is not None and mean[0] > critical(mean_alpha(look), freedom_of(look)) * mean[1]:
+        now = judge_both(_one(usual), None if mean is None else _one(mean), look, rule)
+        beside = None if mean is None else MeanStep(mean, bool(now.apart[0]), bool(now.blocks[0]))
+        if mean is not None and now.mean_fails[0]:
             return mean_fails(look, usual, mean, rule)
-        if passes[0] and not speaks_against(mean, look, rule):
-            return decision_of("PASS", look, usual, rule, mean)
-    return decision_of("INCONCLUSIVE" if look == LOOKS[-1] else "CONTINUE", look, usual, rule, mean)
+        if now.fails[0] or now.passes[0]:
+            return decision_of("FAIL" if now.fails[0] else "PASS", look, usual, rule, beside)
+    last: Decision = "INCONCLUSIVE" if look == LOOKS[-1] else "CONTINUE"
+    return decision_of(last, look, usual, rule, beside)
 
 
 def _fits(pairs: Sequence[Pair], look: int) -> tuple[Fit, Fit | None]:
-    """Fit the usual steps, and the means where they change for the worse otherwise."""
+    """Fit the usual steps, and the means if all runs have them."""
     a_first = tuple(pair.a_first for pair in pairs)
     usual = _fit([pair.a_log for pair in pairs], [pair.b_log for pair in pairs], a_first, look)
     a = [pair.a_mean_log for pair in pairs if pair.a_mean_log is not None]
     b = [pair.b_mean_log for pair in pairs if pair.b_mean_log is not None]
-    if len(a) < len(pairs) or len(b) < len(pairs):
-        return usual, None
-    mean = _fit(a, b, a_first, look)
-    apart = mean[0] - usual[0] > limit("tail_disagreement") and mean[0] > 0.0
-    return usual, mean if apart else None
+    whole = len(a) == len(b) == len(pairs)
+    return usual, _fit(a, b, a_first, look) if whole else None
 
 
 def _fit(a_log: Sequence[float], b_log: Sequence[float], a_first: Sequence[bool], look: int) -> Fit:
     difference, error = estimate(np.array([a_log]), np.array([b_log]), a_first, look)
     return float(difference[0]), float(error[0])
+
+
+def _one(fit: Fit) -> Fits:
+    return np.array([fit[0]]), np.array([fit[1]])
 
 
 def estimate(
@@ -144,10 +153,44 @@ def estimate(
     return fitted[:, 1], np.sqrt(variance * unit)
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What gates say at a look, an entry each; of the first three at most one holds.
+
+    Attributes:
+        fails: The usual step is slower.
+        mean_fails: The mean step is, and otherwise than the usual one.
+        passes: A slowdown beyond the margin can be excluded, of the usual step and of the mean.
+        apart: The mean changes for the worse, and otherwise than the usual step.
+        blocks: It can be excluded of the usual step alone.
+    """
+
+    fails: Marks
+    mean_fails: Marks
+    passes: Marks
+    apart: Marks
+    blocks: Marks
+
+
+def judge_both(usual: Fits, mean: Fits | None, look: int, rule: GateRule) -> Answers:
+    """Judge many gates at a look; without means by the usual step alone."""
+    fails, passes = judge(*usual, look, rule)
+    if mean is None:
+        never = np.zeros_like(fails)
+        return Answers(fails, never, passes, never, never)
+    difference, error = mean
+    apart = (difference - usual[0] > limit("tail_disagreement")) & (difference > 0.0)
+    low = difference - critical(mean_alpha(look), freedom_of(look)) * error
+    slower = ~fails & apart & (low > 0.0) & (difference > math.log1p(rule.minimum_effect))
+    high = difference + critical(limit("equivalence_error"), freedom_of(look)) * error
+    even = high < math.log1p(rule.margin)
+    return Answers(fails, slower, passes & even, apart, passes & ~even & ~slower)
+
+
 def judge(difference: Floats, error: Floats, look: int, rule: GateRule) -> tuple[Marks, Marks]:
-    """Tell which gates fail and which pass at a look."""
+    """Tell which gates fail and which pass at a look by the usual step."""
     freedom = freedom_of(look)
-    low = difference - critical(alpha_of(look), freedom) * error
+    low = difference - critical(usual_alpha(look), freedom) * error
     high = difference + critical(limit("equivalence_error"), freedom) * error
     fails = (low > 0.0) & (difference > math.log1p(rule.minimum_effect))
     return fails, ~fails & (high < math.log1p(rule.margin))

@@ -12,7 +12,7 @@ from traintrace_analysis.convergence.surroundings import SHORTEST, surroundings
 from traintrace_analysis.convergence.tails import outlier_size
 from traintrace_analysis.step_window import Floats, Marks
 
-# Means of so many values are looked at too: what lasts longer than a value's surroundings is found in them.
+# Medians of so many values are looked at too: what lasts is found in them, and single values do not move them.
 _SCALES: Final = (1, 3, 8, 24)
 _JOINED: Final = 8  # values between two rises that are one
 _REMEMBERS: Final = 0.3  # correlation of neighbours from which on pushes are looked at
@@ -94,11 +94,11 @@ def find_spikes(signal: Signal, size: Size, chance: float) -> tuple[Spike, ...]:
 def _mark(
     values: Floats, scale: int, size: Size, chance: float, found: tuple[Marks, Floats, Floats]
 ) -> None:
-    """Mark what sticks out of the means of `scale` values: by its size, or by how long it lasts."""
+    """Mark what sticks out of the medians of `scale` values: by its size, or by how long it lasts."""
     marks, spreads, levels = found
     whole = len(values) // scale * scale
-    means = values[:whole].reshape(-1, scale).mean(axis=1)
-    around = surroundings(means)
+    medians = np.median(values[:whole].reshape(-1, scale), axis=1)
+    around = surroundings(medians)
     if around is None or not (around.above >= min(size.spreads, SHORTEST_ROW)).any():
         return
     high = bool((around.above >= size.spreads).any())

@@ -31,6 +31,7 @@ _CANDIDATES: Final = 0.1  # of the upper tail: what is more frequent is no excep
 _FEWEST: Final = 5
 # Where hardly any value differs from the usual one there is no tail to learn: a number that is nearly constant.
 _FAR: Final = 30.0
+_CONSTANT: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +82,8 @@ def outlier_size(around: Surroundings, chance: float) -> float:
     upper = np.sort(above[above > start])[::-1]
     lower = below[below > start]
     if len(upper) < _FEWEST or len(lower) < _FEWEST // 2:
-        return _FAR
+        differs = float((around.above > _TAIL_FROM).mean() + (around.below > _TAIL_FROM).mean())
+        return _FAR if differs < _CONSTANT else math.inf
     order = np.arange(1.0, max(1, int(_CANDIDATES * len(upper))) + 1)
     chances = _chances(upper, lower, start, order)
     # Spread over the candidates as 1/i^2, which sums to pi^2/6: single outliers are the usual ones.

@@ -19,6 +19,13 @@ LIMITS: Final[Mapping[str, Threshold]] = {
         "share",
         "of exposed communication; if more of it is waiting for late ranks, these are the cause",
     ),
+    "core_wait_ratio": Threshold(
+        0.25,
+        "ratio",
+        "time that a training thread wanted a core and had none, over all that it wanted one: from a quarter on "
+        "what sends the data takes a third longer or more; measured on 2 busy cores with gloo: 0.24 where 2 ranks "
+        "waited 2 ms for 400 kB, 0.40 to 0.54 where 4 ranks waited 5 ms for it, 0.6 to 0.8 and 12 ms for 50 kB",
+    ),
     "pipeline_excess_share": Threshold(
         0.05,
         "share",

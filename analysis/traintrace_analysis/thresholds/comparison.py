@@ -87,12 +87,24 @@ LIMITS: Final[Mapping[str, Threshold]] = {
     "tail_disagreement": Threshold(
         0.02, "share", "between the changes of the mean and of the usual step: outliers decide"
     ),
+    "gate_mean_share": Threshold(
+        0.2,
+        "share",
+        "of the gate's false alarms, for the mean step; simulated: the usual step finds 5 % as often within a "
+        "hundredth, and both together stay under 1 %",
+    ),
     "gate_alpha_4_pairs": Threshold(
         0.0005, "share", "simulated with the next three: together at most 1 % false alarms"
     ),
     "gate_alpha_6_pairs": Threshold(0.0015, "share", "as for four pairs"),
     "gate_alpha_9_pairs": Threshold(0.003, "share", "as for four pairs"),
     "gate_alpha_12_pairs": Threshold(0.005, "share", "as for four pairs"),
+    "history_error_straying": Threshold(
+        0.07,
+        "share",
+        "simulated: so often three new runs of the same code fail where one run in five has 10 % of long steps; "
+        "3 % where runs differ by Student's t with 3 degrees of freedom",
+    ),
     "history_runs_minimum": Threshold(
         10,
         "count",

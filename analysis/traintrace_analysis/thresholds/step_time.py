@@ -168,7 +168,9 @@ LIMITS: Final[Mapping[str, Threshold]] = {
         "with several ranks and no mark at the end of own work, backward may be waiting as well as work",
     ),
     "lengths_explained": Threshold(
-        0.5, "share", "more of the variance than all else together; the lower end of its interval counts"
+        0.5,
+        "share",
+        "more of the variance than all else together; the lower end of its interval counts",
     ),
     "lengths_spread": Threshold(
         0.1, "share", "batches that differ by less are padded to nearly the same length anyway"

@@ -84,6 +84,7 @@ _OWN: Final[Mapping[Any, Callable[[Sequence[Any], Any], int]]] = {
         ("linear_backward", _linear_backward),
         ("mv", _vector),
         ("dot", _vector),
+        ("vdot", _vector),
         ("mkldnn_rnn_layer", _recurrent),
         ("mkldnn_rnn_layer_backward", _recurrent_backward),
         ("_cudnn_rnn", _recurrent),
@@ -125,10 +126,11 @@ def format_of(func: Any, args: Sequence[Any], tf32: tuple[bool, bool]) -> str:
 
     Args:
         func: The operation.
-        args: Its arguments; the first tensor among them decides.
+        args: Its arguments; the first matrix among them decides, or the first vector where there is none.
         tf32: Whether matrix products, and convolutions, of float32 run in TF32.
     """
-    tensor = next(one for one in args if isinstance(one, torch.Tensor) and one.dim() > 1)
+    tensors = [one for one in args if isinstance(one, torch.Tensor)]
+    tensor = next((one for one in tensors if one.dim() > 1), tensors[0])
     name = _FORMATS.get(tensor.dtype)
     if name is None:
         plain = str(tensor.dtype).removeprefix("torch.")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from traintrace.pytorch.flop_formulas import format_of, heavy_and_unknown, operations, uses_tf32
 
@@ -41,8 +41,8 @@ class FlopWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
             elif flops is None and heavy_and_unknown(func):
                 self.unknown.add(str(func))
             self.is_sharded |= any(kind.__name__ == "DTensor" for kind in types)
-        except (TypeError, ValueError, IndexError, AttributeError, AssertionError):
-            self.unknown.add(str(func))  # of another shape than its formula knows: the run names it
+        except Exception:  # noqa: BLE001 - of another shape than its formula knows: the run names it
+            self.unknown.add(str(func))
         return out
 
     def put_on(self) -> None:
@@ -50,6 +50,15 @@ class FlopWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
         self.__enter__()  # type: ignore[no-untyped-call]
 
     def take_off(self) -> None:
-        """Leave the mode; another one that somebody left on top of it is not ours to take."""
-        if _get_current_dispatch_mode() is self:
-            self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        """Leave the mode; one that somebody entered meanwhile, and leaves later, stays on without it."""
+        stack = _get_current_dispatch_mode_stack()
+        place = next((place for place, mode in enumerate(stack) if mode is self), None)
+        if place is None:
+            return
+        above: list[Any] = stack[place + 1 :]
+        # By torch's own class: what a mode does beside that when it is entered or left is its user's affair.
+        for mode in reversed(above):
+            TorchDispatchMode.__exit__(mode, None, None, None)  # type: ignore[no-untyped-call]
+        self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        for mode in above:
+            TorchDispatchMode.__enter__(mode)  # type: ignore[no-untyped-call]

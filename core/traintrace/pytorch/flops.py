@@ -147,12 +147,14 @@ class StepFlopCounter:
         if session is None or not self._open or self._open[-1][0] != account:
             return
         with session.faults.guard("the operations of this step"):
-            _, watcher = self._open.pop()
+            watcher = self._open[-1][1]
+            around, outer = self._open[-2] if len(self._open) > 1 else (-1, None)
+            # Before it is forgotten: a signal's exception in between leaves it for whoever comes next.
+            if watcher is not None and outer is not watcher:
+                watcher.take_off()
+            self._open.pop()
             if watcher is None:
                 return
-            around, outer = self._open[-1] if self._open else (-1, None)
-            if outer is not watcher:
-                watcher.take_off()
             tally = self._tallies.get(session.steps + 1)
             if tally is not None and (outer is not watcher or around != account):
                 self._take(watcher, tally, account)

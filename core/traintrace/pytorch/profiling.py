@@ -64,26 +64,29 @@ class TorchProfiler:
             self._mark = torch_profiler.record_function(f"{STEP_MARK}#{step}")
             self._mark.__enter__()
 
-    def finish(self, path: Path) -> None:
-        """End the profile here, and write its trace whole or not at all.
+    def finish(self, path: Path | None) -> None:
+        """End the profile here, and write its trace whole or not at all; None as the path writes nothing.
 
         Raises:
             OSError: It cannot be written.
         """
         profile = self._stop()
-        if profile is None:
+        if profile is None or path is None:
             return
         path.parent.mkdir(exist_ok=True)
         plain = path.with_name(f".{path.name}.{os.getpid()}.json")
         packed = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             profile.export_chrome_trace(str(plain))
+            if not plain.exists():  # torch logs that it could not write, and raises nothing
+                raise OSError("torch could not write it; is the disk full?")
             with open(plain, "rb") as source, gzip.open(packed, "wb", _FASTEST) as target:
                 shutil.copyfileobj(source, target, _COPIED)
             os.replace(packed, path)
         finally:
-            plain.unlink(missing_ok=True)
-            packed.unlink(missing_ok=True)
+            # Torch writes beside the file that it was given, and leaves that there if it fails.
+            for left in (plain, plain.with_name(f"{plain.name}.tmp"), packed):
+                left.unlink(missing_ok=True)
 
     def _stop(self) -> Any:
         profile, self._profile = self._profile, None

@@ -213,7 +213,9 @@ class Drain:
         stages = self._stages.rows()
         newly_abandoned = totals.steps_abandoned != self._abandoned
         moment = time.monotonic()
-        something = bool(booked or device or events or scalars or stages or newly_abandoned or even_if_empty)
+        something = bool(
+            booked or device or events or scalars or stages or newly_abandoned or even_if_empty
+        )
         if not something and moment - self._written_at < HEARTBEAT_S:
             return
         self._written_at = moment

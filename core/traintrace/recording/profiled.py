@@ -141,16 +141,20 @@ class ProfiledSteps:
 
     def close(self) -> None:
         """Stop, and write what there is; the session may end before the last step. A second call does nothing."""
+        session, none_ended = self._session, self._session.steps < self._first
+        if none_ended:
+            session.unmeasured.setdefault(SIGNAL, f"the run ended before step {self._first} did")
         if not self._runs:
             return
         self._give_up()
-        with self._session.faults.guard("the trace of the profiled steps"):
+        with session.faults.guard("the trace of the profiled steps"):
             why_stopped = self._profiler.why_stopped
             if why_stopped is not None:
-                self._session.unmeasured[SIGNAL] = why_stopped
+                session.unmeasured[SIGNAL] = why_stopped
                 return
-            self._profiler.finish(self._path)
-            self._session.add_event(SIGNAL, f"steps {self._first} to {self._session.steps}")
+            self._profiler.finish(None if none_ended else self._path)
+            if not none_ended:
+                session.add_event(SIGNAL, f"steps {self._first} to {session.steps}")
 
     def _give_up(self) -> None:
         """Watch no more steps: from here on each costs what it costs without this."""

@@ -52,7 +52,7 @@ def operation(succeeded: int) -> Make:
             entries = worker.entries
             entries.extend((begin, now(), succeeded))
             if len(entries) > FULL:
-                recorder.relieve()
+                recorder.relieve(worker)
             return result
 
         return call
@@ -84,7 +84,7 @@ def awaited(succeeded: int, *, tells: bool) -> Make:
                 worker.waits_for, worker.waiting_task = 0, None
                 worker.entries.extend((begin, recorder.now(), outcome))
                 if len(worker.entries) > FULL:
-                    recorder.relieve()
+                    recorder.relieve(worker)
 
         return call
 

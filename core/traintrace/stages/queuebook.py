@@ -1,6 +1,5 @@
 """What went through the queues of one name, as far as one process saw it."""
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -19,8 +18,8 @@ class QueueBook:
     gets: int = 0
     producers: dict[str, None] = field(default_factory=dict)  # in the order in which they came
     consumers: dict[str, None] = field(default_factory=dict)
-    _put_ns: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT))
-    _get_ns: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT))
+    _put_ns: list[int] = field(default_factory=list)
+    _get_ns: list[int] = field(default_factory=list)
     _changed: bool = False
 
     def add_queue(self, capacity: int | None) -> None:
@@ -35,10 +34,10 @@ class QueueBook:
         self._changed = True
         if is_put:
             self.puts += len(moments)
-            self._put_ns.extend(moments)
+            _keep_latest(self._put_ns, moments)
         else:
             self.gets += len(moments)
-            self._get_ns.extend(moments)
+            _keep_latest(self._get_ns, moments)
         if stage:
             (self.producers if is_put else self.consumers)[stage] = None
 
@@ -47,7 +46,7 @@ class QueueBook:
         if not self._changed:
             return None
         self._changed = False
-        put_ns, get_ns = sorted(self._put_ns), sorted(self._get_ns)
+        put_ns, get_ns = (sorted(kept)[-KEPT:] for kept in (self._put_ns, self._get_ns))
         self._put_ns.clear()
         self._get_ns.clear()
         return QueueUpdate(
@@ -68,3 +67,11 @@ class QueueBook:
         for container in (self.producers, self.consumers, self._put_ns, self._get_ns):
             container.clear()
         self._changed = False
+
+
+def _keep_latest(kept: list[int], moments: Sequence[int]) -> None:
+    """Add moments and keep the latest: workers tell theirs one after another, so not in the order of time."""
+    kept.extend(moments)
+    if len(kept) > 2 * KEPT:
+        kept.sort()
+        del kept[:-KEPT]

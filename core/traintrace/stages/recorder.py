@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,13 +13,14 @@ from traintrace.stagefacts import WorkerKind
 from traintrace.stages.ledger import WorkerLedger
 from traintrace.stages.marks import END, GET_ENDED, OPERATIONS, PLACED, PUT_ENDED, WIDTH
 from traintrace.stages.queuebook import QueueBook
-from traintrace.stages.records import Update
+from traintrace.stages.records import Update, WorkerUpdate
 from traintrace.stages.worker import Worker, running_task
 
-# A journal of this many values is folded by its own thread if nobody else came to do it.
-FULL: Final = 3 * 16_384
+# A journal of this many values is folded by its own thread if nobody else came to do it; some milliseconds of work.
+FULL: Final = 3 * 4_096
 MAX_WORKERS: Final = 1_000
 MAX_QUEUES: Final = 1_000
+_PATIENCE_S: Final = 5.0
 
 
 class StageRecorder:
@@ -59,7 +61,8 @@ class StageRecorder:
 
     def _renew_locks(self) -> None:
         self._places = threading.RLock()  # held for microseconds
-        self._folding = threading.Lock()
+        self._taking = threading.Lock()
+        self._noting = threading.Lock()  # held while one journal's moments are noted
 
     # -- who works -------------------------------------------------------------------------------
 
@@ -115,41 +118,62 @@ class StageRecorder:
 
     # -- folding ---------------------------------------------------------------------------------
 
-    def relieve(self) -> None:
-        """Keep the journals bounded; called by whoever wrote much, and never waits."""
-        if self._folding.acquire(blocking=False):
-            try:
-                with self.faults.guard("what stages did in the last second"):
-                    self._fold()
-            finally:
-                self._folding.release()
+    def relieve(self, worker: Worker | None = None) -> None:
+        """Keep a journal bounded; called by whoever wrote much, for what it wrote itself, and never waits.
+
+        Args:
+            worker: Whose journal is full; None for the one of operations outside stages.
+        """
+        with (
+            _held(self._noting if worker is None else worker.folding, wait=False) as free,
+            self.faults.guard("what stages did in the last second"),
+        ):
+            if free and worker is None:
+                self._fold_outside()
+            elif free and worker is not None:
+                self._fold(worker, wait=False)
 
     def take(self) -> Update:
         """Fold what was written and hand on what is new."""
-        with self._folding:
+        with self._taking:
             moment = self.now() if self._ended_ns is None else self._ended_ns
-            workers = list(self._workers)
-            # First, so that what has ended meanwhile has its entry.
-            waits = [(worker.waits_since, worker.waits_for) for worker in workers]
-            self._fold()
-            updates, names = [], [book.name for book in self._books]
-            for number, worker in enumerate(workers):
-                if worker.ledger.is_open and self._ended_ns is not None:
-                    self._end_worker(worker, *waits[number])
-                if worker.changed and worker.ledger.start_ns:
-                    worker.changed = worker.ledger.is_open
-                    balance = worker.ledger.balance(moment, *waits[number])
-                    updates.append(worker.update(number, balance, names))
-            queues = [update for book in self._books if (update := book.take()) is not None]
+            updates = []
+            for number, worker in enumerate(list(self._workers)):
+                # One journal at a time, so that nobody's grows while others' are folded.
+                with _held(worker.folding, wait=True) as free:
+                    update = self._update(number, worker, moment) if free else None
+                if update is not None:
+                    updates.append(update)
+            with _held(self._noting, wait=True) as free:
+                if not free:
+                    return Update(updates)
+                self._fold_outside()
+                queues = [update for book in self._books if (update := book.take()) is not None]
             return Update(updates, queues)
 
-    def _fold(self) -> None:
-        for worker in self._workers:
-            entries, ledger = self._cut(worker.entries, WIDTH), worker.ledger
-            if entries:
-                worker.changed = True
-                ledger.replay(entries)
-                self._note(ledger.moments, worker.stage)
+    def _update(self, number: int, worker: Worker, moment: int) -> WorkerUpdate | None:
+        # First, so that what has ended meanwhile has its entry.
+        waits = worker.waits_since, worker.waits_for
+        self._fold(worker, wait=True)
+        if worker.ledger.is_open and self._ended_ns is not None:
+            self._end_worker(worker, *waits)
+        if not worker.changed or not worker.ledger.start_ns:
+            return None
+        worker.changed = worker.ledger.is_open
+        balance = worker.ledger.balance(moment, *waits)
+        return worker.update(number, balance, [book.name for book in self._books])
+
+    def _fold(self, worker: Worker, *, wait: bool) -> None:
+        entries, ledger = self._cut(worker.entries, WIDTH), worker.ledger
+        if entries:
+            worker.changed = True
+            ledger.replay(entries)
+        if ledger.moments:
+            with _held(self._noting, wait=wait) as free:
+                if free:  # else the next one notes them
+                    self._note(ledger.moments, worker.stage)
+
+    def _fold_outside(self) -> None:
         outside = self._cut(self.outside, 2)
         moments: dict[int, list[int]] = {}
         for code, moment in zip(outside[1::2], outside[::2], strict=True):
@@ -217,6 +241,17 @@ class StageRecorder:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as nothing that records."""
         return _ended_recorder, ()
+
+
+@contextmanager
+def _held(lock: threading.Lock, *, wait: bool) -> Iterator[bool]:
+    """Hold a lock if it can be had; a Ctrl-C may have left it with its thread, so nobody waits for long."""
+    free = lock.acquire(timeout=_PATIENCE_S if wait else 0.0)
+    try:
+        yield free
+    finally:
+        if free:
+            lock.release()
 
 
 def _ended_recorder() -> StageRecorder:

@@ -6,7 +6,7 @@ from typing import Any
 
 from traintrace.stages.marks import DONE, PAUSE, RESUME, SHIFT
 from traintrace.stages.recorder import FULL, StageRecorder
-from traintrace.stages.worker import CURRENT, current_worker
+from traintrace.stages.worker import CURRENT, Worker, current_worker
 
 
 class Stage:
@@ -40,14 +40,29 @@ class Stage:
         recorder = self._recorder
         if recorder is None:
             return
-        worker = current_worker(recorder)
-        if worker is None or worker.stage != self._name:
+        current = current_worker(recorder)
+        worker = self._found(current)
+        if current is None or worker is None:
             return
         outer = worker.outer
-        CURRENT.set(outer)
+        if worker is current:
+            CURRENT.set(outer)
+            worker.leave()
+            if outer is not None:
+                outer.mark(RESUME)
+            return
+        # A generator that works in a stage of its own may be left open inside this one.
+        while current.outer is not worker and current.outer is not None:
+            current = current.outer
+        current.outer = outer
         worker.leave()
-        if outer is not None:
-            outer.mark(RESUME)
+
+    def _found(self, current: Worker | None) -> Worker | None:
+        """Give the caller's place in this stage, others that it holds inside it left out."""
+        worker = current
+        while worker is not None and worker.stage != self._name:
+            worker = worker.outer
+        return worker
 
     def done(self, items: int = 1, tokens: int | None = None) -> None:
         """Say that work on `items` items is done, which held `tokens` tokens.
@@ -57,8 +72,8 @@ class Stage:
         recorder = self._recorder
         if recorder is None:
             return
-        worker = current_worker(recorder)
-        if worker is None or worker.stage != self._name:
+        worker = self._found(current_worker(recorder))
+        if worker is None:
             return
         said = -1 if tokens is None else tokens
         if type(items) is not int or type(said) is not int:
@@ -68,7 +83,7 @@ class Stage:
                 return
         worker.entries.extend((recorder.now(), (items << SHIFT) + said + 1, DONE))
         if len(worker.entries) > FULL:
-            recorder.relieve()
+            recorder.relieve(worker)
 
 
 def _whole(value: Any) -> int:

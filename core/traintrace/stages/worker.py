@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from threading import get_ident
@@ -25,6 +26,7 @@ class Worker:
 
     Attributes:
         entries: Its journal since it was folded last.
+        folding: Held by who folds it.
         owner: The thread that holds the place; NOBODY if it is free or its session has ended.
         task: The asyncio task that does, if it is one.
         running_task: What then tells which task runs; it raises where none can.
@@ -39,6 +41,7 @@ class Worker:
     __slots__ = (
         "changed",
         "entries",
+        "folding",
         "kind",
         "ledger",
         "outer",
@@ -62,6 +65,7 @@ class Worker:
         self.kind = kind
         self.ledger = ledger
         self.entries: list[int] = []
+        self.folding = threading.Lock()
         self.owner = NOBODY
         self.task: asyncio.Task[object] | None = None
         self.running_task: Callable[[], object] = running_task

@@ -125,7 +125,8 @@ class StageWriter:
         blocks = self._blocks.setdefault(key, deque())
         blocks.append((row, block.length))
         count = self._counts.get(key, 0) + block.length
-        while count - blocks[0][1] >= self._keep:
+        # One block more than holds the latest: those of several workers overlap in time at their ends.
+        while len(blocks) > 1 and count - blocks[0][1] - blocks[1][1] >= self._keep:
             oldest, size = blocks.popleft()
             connection.execute(f"DELETE FROM {block.table} WHERE rowid = ?", (oldest,))
             count -= size

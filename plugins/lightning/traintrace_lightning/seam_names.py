@@ -19,6 +19,7 @@ SEAMS: Final = {
     "lightning.pytorch.loops:_EvaluationLoop.run": "evaluation",
     "lightning.pytorch.loops:_EvaluationLoop.setup_data": "evaluation",
     "lightning.pytorch.trainer.connectors.logger_connector:_LoggerConnector.log_metrics": "logging",
+    "lightning.pytorch.trainer.connectors.logger_connector.result:_Metadata.forked_name": "logged values",
     "lightning.pytorch.plugins.precision:Precision.clip_gradients": "clip",
     "lightning.pytorch.plugins.precision:Precision._wrap_closure": "other",
     "lightning.pytorch.strategies:Strategy.optimizer_step": "optimizer",

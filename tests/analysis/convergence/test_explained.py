@@ -104,8 +104,12 @@ def test_ranks_that_wait_for_the_longest_are_left_to_their_own_finding() -> None
         columns["start_ns"] = [begin, *(begin + int(end) for end in ends[:-1])]
         columns["open_ns"] = [begin + startup, *(begin + int(end) for end in ends[:-1])]
         ranks.append(replace(made, columns=columns))
-    one = found(analyse(make_run(*ranks)))
-    assert one is None or one.cost_s == 0.0
+    analysis = analyse(make_run(*ranks))
+    one = found(analysis)
+    assert any(finding.kind == "LOAD_IMBALANCE" for finding in analysis.findings)
+    assert one is not None
+    assert one.cost_s == 0.0
+    assert "LOAD_IMBALANCE names those seconds" in one.why
 
 
 def test_the_interval_holds_the_truth_for_steps_that_remember_each_other() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from tests.labs.kineto import NCCL, KinetoFile, write_all
 from tests.labs.lockstep import noise, own_work, run_of, synchronise
-from tests.labs.runs import CPU_STEP, make_rank, make_run
+from tests.labs.runs import CPU_STEP, START_NS, make_rank, make_run
 from traintrace.facts import RankFacts, Region, RunFacts, Setup
+from traintrace.readings import ProcessReading
 from traintrace_analysis import Analysis, analyse
 from traintrace_analysis.findings import Finding
 
@@ -44,6 +45,34 @@ def test_collectives_are_named_by_one_finding_only() -> None:
     analysis = analyse(waiting(0.0, communication=8.0))
     kinds = [one.kind for one in analysis.findings if one.severity != "info"]
     assert kinds == ["COMM_BOUND"]
+
+
+def test_waits_on_too_few_cores_are_not_called_communication() -> None:
+    """Four ranks of a small model on two cores: what moves the data waits for a core as well."""
+
+    def run(run_queue_share: float) -> RunFacts:
+        step = {**CPU_STEP, "gradient_sync": 12.0}
+        readings = [
+            ProcessReading(
+                at_ns=START_NS + number * 100_000_000,
+                interval_ns=100_000_000,
+                run_queue_ns=round(run_queue_share * 100_000_000),
+                on_cpu_ns=20_000_000,  # it sleeps for most of a step
+            )
+            for number in range(1, 22)
+        ]
+        slow = make_rank(rank=1, ms=step, process=readings)
+        return make_run(make_rank(rank=0, ms=step), slow)
+
+    crowded, enough = analyse(run(0.08)), analyse(run(0.002))
+    assert [one.kind for one in found(enough)] == ["COMM_BOUND"]
+    assert "NCCL" not in found(enough)[0].action  # it is the host that sends
+    assert found(crowded) == []
+    assert "CPU cores" in crowded.families["communication"].reason
+    assert crowded.verdict.kind == "CANNOT_TELL"
+    assert "how much of it is communication cannot be told" in crowded.verdict.why
+    assert "cores of its own" in crowded.verdict.action
+    assert analyse(run(0.3)).verdict.kind == "CPU_OVERSUBSCRIBED"
 
 
 def test_a_slow_rank_explains_the_waiting_of_the_others() -> None:

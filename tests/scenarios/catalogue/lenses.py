@@ -150,7 +150,7 @@ _GPU_RUN: Final = {"clock": "device", "null": ONE_GPU}
 SCENARIOS: Final = (
     Scenario(
         "falling_loss", "A loss that falls with noise is no finding.", _learns,
-        _balanced(**{**_LEARNING, "families": {**CLEAN_ONE, "convergence": "clean"}}),
+        replace(_balanced(**_LEARNING), families={**CLEAN_ONE, "convergence": "clean"}),
     ),
     Scenario(
         "diverged", "A loss that is lost for good is told with the step it was lost at.", _diverged,
@@ -180,7 +180,7 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "near_peak", "A run at half of its device's peak is left alone.", _near_peak,
-        _balanced(**_GPU_RUN, families={**CLEAN_ONE, "efficiency": "clean"}),
+        replace(_balanced(**_GPU_RUN), families={**CLEAN_ONE, "efficiency": "clean"}),
     ),
     Scenario(
         "far_from_peak", "Compute far from the device's peak is told in seconds.", _far_from_peak,

@@ -183,7 +183,7 @@ SCENARIOS: Final = (
         "the last rank of a step is the one that had the most work: the split is to blame, no rank",
         _load_imbalance,
         _found("LOAD_IMBALANCE", None),
-        shows=("LOAD_IMBALANCE",),
+        shows=("LOAD_IMBALANCE", "LENGTH_VARIANCE"),
     ),
     Scenario(
         "silent_rank",

@@ -14,6 +14,7 @@ from traintrace_analysis.rules.communication.exposure import (
     explained_by_late_ranks,
     find_exposure,
 )
+from traintrace_analysis.rules.process.delay import lacks_cores
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.rules.shared_waits import compares_all
 from traintrace_analysis.rules.shares import shares_a_model
@@ -123,18 +124,26 @@ def _why(context: Context, found: Exposure) -> str:
 
 
 def _action(context: Context, bound: bool) -> str:
-    strategy = context.rank.setup.strategy or ""
+    is_ddp = (context.rank.setup.strategy or "ddp") in ("ddp", "distributed_unknown")
     accumulates = (context.rank.setup.accumulation or 1) > 1
     parts = []
-    if accumulates and strategy in ("ddp", ""):
+    if accumulates and is_ddp:
         parts.append("use no_sync() on all but the last micro-batch")
-    if bound:
+    if bound and is_ddp:
         parts.append(
             "send less: gradients in bfloat16 (bf16_compress_hook), larger batches or accumulation"
         )
-    else:
+    elif bound:
+        parts.append("send less: smaller types in communication, larger batches or accumulation")
+    elif is_ddp:
         parts.append("let it overlap with backward: try bucket_cap_mb between 10 and 100")
-    parts.append("check which transport is used (NCCL_DEBUG=INFO)")
+    else:
+        parts.append("let it overlap with compute: look for prefetching in the strategy's options")
+    parts.append(
+        "check which transport is used (NCCL_DEBUG=INFO)"
+        if context.window.accelerator
+        else "check which network is used (GLOO_SOCKET_IFNAME)"
+    )
     text = "; ".join(parts)
     return text[:1].upper() + text[1:] + "."
 
@@ -160,6 +169,8 @@ def _missing(context: Context) -> str:
     if not context.comparison.work.marked and not context.comparison.work.waiting.any():
         why = window.reasons.get("gradient_sync", "no wait between ranks was marked")
         return f"communication ({why})"
+    if lacks_cores(context):
+        return "communication (ranks wait for CPU cores as well)"
     return ""
 
 
@@ -168,6 +179,7 @@ _LIMITS: Final = (
     "exposed_comm_share_critical",
     "comm_bound_share",
     "late_rank_share",
+    "core_wait_ratio",
     "step_loss_floor",
     "run_loss_floor",
 )
@@ -192,7 +204,7 @@ RULE: Final = Rule(
             fires=(
                 "A tenth of step time or more. From traces: communication kernels during which no compute kernel ran "
                 "on the same device, less what was waiting for late ranks. Without a trace, on the CPU: what all "
-                "ranks wait, the last one to come included."
+                "ranks wait, the last one to come included, unless ranks also wait for CPU cores."
             ),
             never=(
                 "That all of it can be hidden. Without traces of all ranks a trace cannot tell it from waiting for a "

@@ -7,6 +7,7 @@ import numpy as np
 
 from traintrace_analysis.communication import pipeline_of
 from traintrace_analysis.context import Context, Weight, weigh
+from traintrace_analysis.rules.process.delay import lacks_cores
 from traintrace_analysis.rules.shared_waits import shared_waits
 from traintrace_analysis.rules.step_time.apart import apart_from_others
 from traintrace_analysis.step_window import Floats
@@ -48,6 +49,8 @@ def find_exposure(context: Context) -> Exposure | None:
         return None if blamed and of_trace.late_share is None else of_trace
     waits = shared_waits(context)
     if waits is None or pipeline_of(context) is not None:  # a pipeline's waits are its bubble
+        return None
+    if lacks_cores(context):
         return None
     window = context.window
     cause = np.tile(waits, (len(window.ranks), 1))

@@ -124,9 +124,9 @@ OF_LOSS: Final = Rule(
             name="LOSS_SPIKE",
             means="The loss jumped up for some steps and came back.",
             fires=(
-                "Single values, or means of 4 or 16, lie six robust standard deviations or more above what is usual "
+                "Single values, or medians of 3, 8 or 24 in a row, lie six robust standard deviations or more above what is usual "
                 "before and after them, a tenth or more above that level and a fiftieth of the first loss, and are "
-                "larger than the tails of the run's own noise bring about in one of 200 runs. Needs 64 logged values."
+                "larger, or more in a row, than the run's own noise brings about in one of 200 runs. Needs 64 logged values."
             ),
             never=(
                 "A spike of the size of what heavy-tailed noise shows by itself; a rise that did not come back (DIVERGED, "

@@ -91,6 +91,14 @@ def share_in(context: Context, first: int, last: int) -> float | None:
     return float(waited[known].sum() / length[known].sum())
 
 
+def lacks_cores(context: Context) -> bool:
+    """Tell whether training threads that want to run lack a CPU core so often that waits between ranks hold it.
+
+    What moves the data on the CPU wants the same cores, so all ranks then wait although little is sent.
+    """
+    return any(_core_wait(context, rank) >= limit("core_wait_ratio") for rank in recorded(context))
+
+
 def _delay(context: Context, rank: RankFacts) -> Delay | None:
     readings = steady_process(context, rank)
     waited, length = column(readings, "run_queue_ns"), column(readings, "interval_ns")
@@ -108,6 +116,17 @@ def _delay(context: Context, rank: RankFacts) -> Delay | None:
     trust = limit("host_clock_input_trust") if context.window.accelerator else 1.0
     chance = share.chance_at_least(limit("run_queue_share_warning"))
     return Delay(rank, share, throttled, cost_s, basis, _CONFIDENCE * chance * trust)
+
+
+def _core_wait(context: Context, rank: RankFacts) -> float:
+    """Give the part of the time that a training thread wanted a core in which it had none; 0 if not known."""
+    readings = steady_process(context, rank)
+    waited, ran = column(readings, "run_queue_ns"), column(readings, "on_cpu_ns")
+    known = np.isfinite(waited) & np.isfinite(ran)
+    if known.sum() < limit("machine_readings_minimum"):
+        return 0.0
+    wanted_ns = float(waited[known].sum() + ran[known].sum())
+    return float(waited[known].sum()) / wanted_ns if wanted_ns else 0.0
 
 
 def _cost(rank: RankFacts) -> tuple[float, CostBasis]:

@@ -4,6 +4,7 @@ import numpy as np
 
 from traintrace_analysis.context import Context
 from traintrace_analysis.ranks import Comparison
+from traintrace_analysis.rules.process.delay import lacks_cores
 from traintrace_analysis.rules.ranks.wording import ranks_text
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import percent
@@ -26,6 +27,11 @@ def shared_waiting(context: Context) -> str:
         return ""
     if not comparison.enough:
         return f"Ranks wait for each other during {percent(share)} of step time; too few steps to say for which."
+    if lacks_cores(context):
+        return (
+            f"Ranks wait for each other during {percent(share)} of step time and none of them stands out. They "
+            "wait for CPU cores as well: how much of it is communication cannot be told."
+        )
     return (
         f"Ranks wait for each other during {percent(share)} of step time and none of them stands out: "
         "that is communication. A slow link cannot be pinned on a rank from waits."
