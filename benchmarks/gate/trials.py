@@ -138,10 +138,9 @@ def play(trials: int) -> Score:
                 slower += [
                     _slower(effect, runs, noise.name, steps.of(levels)) for effect in effects
                 ]
-        if usual:
-            stalled += stalled_pairs(noise, steps, RUN_SDS, rng) + stalled_history(
-                noise, trials, rng
-            )
+        if noise in STALLING_NOISE:
+            stalled += stalled_pairs(noise, steps, RUN_SDS, rng)
+            stalled += stalled_history(noise, trials, rng)
     return Score(trials, tuple(same), tuple(slower), tuple(stalled), play_history(trials, rng))
 
 

@@ -292,10 +292,10 @@ class Session:
         with self.faults.guard("the profile of the chosen steps"):
             profile_steps(self, steps, self._ports.profiler, self._identity)
 
-    def add_event(self, kind: str, detail: str) -> None:
-        """Note something that happened once."""
+    def add_event(self, kind: str, detail: str, duration_ns: int | None = None) -> None:
+        """Note something that happened once, and how long it took if that is known."""
         at_ns = self._now() + self._anchor.offset_ns
-        self._drain.add_event(facts.Event(at_ns, kind, self._steps + 1, detail))
+        self._drain.add_event(facts.Event(at_ns, kind, self._steps + 1, detail, duration_ns))
 
     # -- the end ---------------------------------------------------------------------------------
 

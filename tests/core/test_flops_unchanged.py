@@ -13,15 +13,18 @@ from torch.utils._python_dispatch import (
     TorchDispatchMode,
     _get_current_dispatch_mode,
     _get_current_dispatch_mode_stack,
+    _pop_mode,
     is_in_torch_dispatch_mode,
 )
 
 from tests.core.test_flops import Attention, Recomputed
 from tests.labs.coresessions import open_session
-from tests.labs.counted import mean_square, no_graphs, random_batches, train, two_layers
+from tests.labs.counted import COLUMNS, mean_square, no_graphs, random_batches, train, two_layers
 from tests.labs.torch_loop import CountingBackend
+from traintrace import open_run
 from traintrace.ports import Ports
 from traintrace.pytorch.flops import COMPILED, COUNTED_STEPS, StepFlopCounter
+from traintrace.pytorch.flop_watcher import FlopWatcher
 from traintrace_plain_torch import trace
 
 STEPS = 9
@@ -117,6 +120,10 @@ def test_an_error_in_a_counted_step_goes_on_and_nothing_stays(tmp_path: Path) ->
                 mean_square(model, batch).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
     assert _get_current_dispatch_mode() is None
+    assert tracer.run_folder is not None
+    (rank,) = open_run(tracer.run_folder).facts(COLUMNS).ranks
+    assert rank.flops is not None
+    assert rank.flops.counted == ()  # a part of a step is no step
 
 
 def test_an_operation_that_no_formula_can_read_is_no_error_of_training(
@@ -173,6 +180,19 @@ def test_a_mode_that_stays_on_beyond_the_call_keeps_its_place_and_ours_goes(tmp_
     counted = train(tmp_path, Opening, vectors(), loss=loss)
     assert counted.flops.counted
     assert stacks == [True] * STEPS
+    assert _get_current_dispatch_mode() is None
+    assert not is_in_torch_dispatch_mode()
+
+
+def test_what_a_signal_ended_half_way_is_made_up_for() -> None:
+    """Ctrl-C in a notebook while torch enters or leaves the mode: the process goes on without it."""
+    leaving, entering = FlopWatcher(), FlopWatcher()
+    leaving.put_on()
+    leaving.old_dispatch_mode_flags.pop()  # what torch does first when it leaves
+    leaving.take_off()
+    entering.put_on()
+    _pop_mode()  # what torch does last when it enters, undone
+    entering.take_off()
     assert _get_current_dispatch_mode() is None
     assert not is_in_torch_dispatch_mode()
 

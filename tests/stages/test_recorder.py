@@ -164,7 +164,7 @@ def test_a_full_journal_is_folded_alone() -> None:
 def test_a_lock_that_an_interrupt_left_behind_holds_up_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("traintrace.stages.recorder._PATIENCE_S", 0.01)
+    monkeypatch.setattr("traintrace.stages.held.PATIENCE_S", 0.01)
     recorder = StageRecorder(FaultReporter(raise_faults=True))
     with Stage(recorder, "first") as first, Stage(recorder, "second") as second:
         second.done()

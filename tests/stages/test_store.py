@@ -127,7 +127,7 @@ def test_the_latest_are_kept_and_no_more(tmp_path: Path, monkeypatch: pytest.Mon
         )
     with closing(sqlite3.connect(rank.path)) as connection:
         (blocks,) = connection.execute("SELECT count(*) FROM stage_services").fetchone()
-    assert blocks == 3
+    assert blocks == 4
     rank.writer.close()
     pipeline = read(rank.path)
     assert pipeline is not None

@@ -4,14 +4,16 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from traintrace.accounts import GROUPS, NAMES
+from traintrace.facts import RankFacts
 from traintrace_analysis.findings import Finding
 
 USEFUL, OVERHEAD, COMPUTE = "useful_compute", "compute_overhead", "compute"
 ELSEWHERE, COUNTING, EXPOSED = "compute_elsewhere", "flop_counting", "exposed_communication"
+PROFILING: Final = "profiling"
 
 COMPUTE_LINES: Final = (USEFUL, OVERHEAD, COMPUTE, ELSEWHERE, COUNTING)
 # What a run pays once however long it is: no change of the loop wins it.
-PAID_ONCE: Final = ("startup", "tuning", "resume_skip", "shutdown")
+PAID_ONCE: Final = ("startup", "tuning", "resume_skip", "shutdown", PROFILING)
 
 # The line of each account; an account that is not here has a line of its own.
 LINE_OF: Final[Mapping[str, str]] = {
@@ -21,7 +23,7 @@ LINE_OF: Final[Mapping[str, str]] = {
 ORDER: Final = tuple(
     dict.fromkeys(
         (
-            *(USEFUL, OVERHEAD, COMPUTE, ELSEWHERE, COUNTING),
+            *(USEFUL, OVERHEAD, COMPUTE, ELSEWHERE, COUNTING, PROFILING),
             *("input_wait", "h2d", EXPOSED),
             *(LINE_OF.get(name, name) for name in NAMES),
         )
@@ -55,8 +57,16 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 _ELSEWHERE: Final = ("efficiency", "convergence", "memory", "stages")
 
 
+def profiling_ns(rank: RankFacts) -> int:
+    """Give what starting, stopping and writing the profile of chosen steps took between steps."""
+    return sum(event.duration_ns or 0 for event in rank.events if event.kind == "profile")
+
+
 def lines_of(finding: Finding) -> tuple[str, ...]:
     """Give the lines in which the seconds of a finding lie; none if it names no time of the loop."""
+    largest = finding.evidence.get("largest_part")
+    if isinstance(largest, str) and largest in _RESIDUAL:
+        return (largest,)  # what else is residual may lie between steps as well
     if finding.kind in _NAMES:
         return _NAMES[finding.kind]
     # Stragglers are about other ranks' time; what else costs seconds costs them while computing, or anywhere.

@@ -139,6 +139,10 @@ def _lines(
     for account, ns in rank.totals.account_ns.items():
         line = names.LINE_OF.get(account, account)
         sums[line] = sums.get(line, 0) + ns
+    profiling_ns = min(names.profiling_ns(rank), sums.get("callbacks", 0))
+    if profiling_ns:
+        sums[names.PROFILING] = profiling_ns
+        sums["callbacks"] -= profiling_ns
     if names.COMPUTE in sums:
         if counting_ns:
             sums[names.COUNTING] = counting_ns

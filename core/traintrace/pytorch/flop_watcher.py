@@ -1,12 +1,23 @@
 """See each operation while a call lasts, and let it do what it would do."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _get_current_dispatch_mode_stack,
+    _push_mode,
+)
 
 from traintrace.pytorch.flop_formulas import format_of, heavy_and_unknown, operations, uses_tf32
+
+# Where a mode of torch keeps what was before it was entered.
+_BEFORE: Final = (
+    "old_dispatch_mode_flags",
+    "old_non_infra_dispatch_mode_flags",
+    "old_without_ignore_compile_internals_dispatch_mode_flags",
+)
 
 
 class FlopWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types for it
@@ -50,15 +61,25 @@ class FlopWatcher(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
         self.__enter__()  # type: ignore[no-untyped-call]
 
     def take_off(self) -> None:
-        """Leave the mode; one that somebody entered meanwhile, and leaves later, stays on without it."""
+        """Leave the mode; one that somebody entered meanwhile, and leaves later, stays on without it.
+
+        A signal's exception may have ended `put_on` or an earlier call half-way: this makes up for it.
+        """
+        before = [getattr(self, name, []) for name in _BEFORE]
         stack = _get_current_dispatch_mode_stack()
         place = next((place for place, mode in enumerate(stack) if mode is self), None)
         if place is None:
-            return
+            if not any(before):
+                return
+            _push_mode(self)
+            place = len(stack)
         above: list[Any] = stack[place + 1 :]
         # By torch's own class: what a mode does beside that when it is entered or left is its user's affair.
         for mode in reversed(above):
             TorchDispatchMode.__exit__(mode, None, None, None)  # type: ignore[no-untyped-call]
+        for flags in before:
+            if not flags:
+                flags.append(False)
         self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         for mode in above:
             TorchDispatchMode.__enter__(mode)  # type: ignore[no-untyped-call]

@@ -122,6 +122,7 @@ class StepFlopCounter:
             return None
         if known is not None and known.capture is capture:
             return known
+        self._tallies.pop(step, None)  # of a step of this number that was dropped
         journal = session.journal
         if not (journal.holds(INPUT_WAIT) or journal.holds(OPEN)):
             return None  # between steps
@@ -129,6 +130,7 @@ class StepFlopCounter:
         if self._refused:
             self._wanted.clear()
             return None
+        self._take_all_off()  # what a signal's exception left of an earlier step
         self._tallies[step] = tally = _Tally(capture)
         capture.flags |= FLOPS_COUNTED
         return tally
@@ -180,10 +182,14 @@ class StepFlopCounter:
     def _stop(self) -> None:
         """The span ends: nothing is counted any more, and no mode of ours stays."""
         self._wanted.clear()
+        self._take_all_off()
+
+    def _take_all_off(self) -> None:
         while self._open:
-            _, watcher = self._open.pop()
-            if watcher is not None and not any(other is watcher for _, other in self._open):
+            watcher = self._open[-1][1]
+            if watcher is not None:
                 watcher.take_off()
+            self._open.pop()
 
     # -- what the drain asks ---------------------------------------------------------------------
 
@@ -193,7 +199,12 @@ class StepFlopCounter:
         Args:
             asked: The user wanted steps to be counted.
         """
-        done = [(step, tally) for step, tally in list(self._tallies.items()) if _is_whole(tally)]
+        completed = 0 if self._session is None else self._session.steps
+        done = [
+            (step, tally)
+            for step, tally in list(self._tallies.items())
+            if step <= completed and _is_whole(tally)
+        ]
         counted = [_counted(step, tally) for step, tally in done]
         whole = tuple(one for one in counted if one.total > one.backward_flops)
         return FlopFacts(

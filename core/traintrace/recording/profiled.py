@@ -1,8 +1,8 @@
 """A profiler's trace of a few steps, written beside what the tracer itself records.
 
 Steps are watched only where this was asked for, and only until the last of them has ended. What starting, stopping
-and writing take lies between steps and is booked as `callbacks`: it is no part of any step. The profiled steps
-themselves are slower than others and say so by a flag.
+and writing take lies between steps and is booked as `callbacks`: it is no part of any step, and an event says how
+much of it that is. The profiled steps themselves are slower than others and say so by a flag.
 """
 
 from collections.abc import Callable
@@ -41,8 +41,8 @@ class ProfiledSession(Protocol):
     def steps(self) -> int:
         """Number of steps completed so far."""
 
-    def add_event(self, kind: str, detail: str) -> None:
-        """Note something that happened once."""
+    def add_event(self, kind: str, detail: str, duration_ns: int | None = None) -> None:
+        """Note something that happened once, and how long it took."""
 
     def end_step(self, capture: StepCapture, completed: bool) -> None:
         """End the step of `capture`."""
@@ -102,6 +102,8 @@ class ProfiledSteps:
         self._first, self._last = steps
         self._end = session.end_step
         self._runs = False
+        self._spent_ns = 0  # between steps, so far; and since when such a stretch lasts
+        self._since_ns: int | None = None
         session.end_steps_by(self._end_step)
         if session.steps + 1 == self._first:
             self._start()
@@ -117,7 +119,10 @@ class ProfiledSteps:
             return
         if self._runs or session.steps + 1 == self._first:
             session.journal.write(CALLBACKS)
+            self._since_ns = session.journal.now()
             self._between(session.steps)
+            self._spent_ns += session.journal.now() - self._since_ns
+            self._since_ns = None
             session.journal.write(~CALLBACKS)
         elif session.steps >= self._last:
             session.end_steps_by(self._end)
@@ -154,7 +159,9 @@ class ProfiledSteps:
                 return
             self._profiler.finish(None if none_ended else self._path)
             if not none_ended:
-                session.add_event(SIGNAL, f"steps {self._first} to {session.steps}")
+                now_ns = session.journal.now()
+                spent_ns = self._spent_ns + (0 if self._since_ns is None else now_ns - self._since_ns)
+                session.add_event(SIGNAL, f"steps {self._first} to {session.steps}", spent_ns)
 
     def _give_up(self) -> None:
         """Watch no more steps: from here on each costs what it costs without this."""

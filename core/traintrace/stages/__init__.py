@@ -6,7 +6,7 @@
 | `with stage:` and `done`                                          | `stage.py`                  |
 | which account a nanosecond belongs to; what a service is          | `ledger.py`                 |
 | what went through a queue                                         | `queuebook.py`              |
-| who works in this process; folding journals; the end              | `recorder.py`               |
+| who works in this process; folding journals; the end              | `recorder.py`, `held.py`    |
 | how a queue is followed without being replaced; its methods       | `queues.py`, `operations.py`|
 | a queue written in C; a queue that is pickled                     | `simplequeue.py`, `pickling.py` |
 | what is handed on, within a process and from a child to its parent | `records.py`, `delivery.py`, `inbox.py` |

@@ -58,6 +58,7 @@ class WorkerLedger:
     _asked_ns: int = 0
     _output_ns: int = 0
     _takes: bool = False  # it has taken items: it is no source
+    _operated: int = 0  # code of the latest operation
     # Time whose account what comes next tells: since START, since an operation failed, since the last output.
     _head_ns: int | None = None
     _failed: int | None = None  # the code of the entry
@@ -147,6 +148,9 @@ class WorkerLedger:
     def _operate(self, begin: int, end: int, code: int) -> None:
         outcome, queue = code % OPERATIONS, code // OPERATIONS - 1
         is_put = outcome >= PLACED
+        # A class of the user's whose `get` calls itself: the call inside was counted.
+        is_around = begin < self.last_ns and code == self._operated
+        self._operated = code
         if self._head_ns is not None:
             self._leave_head(works=is_put)
         if self._failed is not None:
@@ -160,6 +164,8 @@ class WorkerLedger:
             self.account_ns["blocked" if is_put else "starved"] += ns
             by_queue[queue] = by_queue.get(queue, 0) + ns
         self.account = "busy"
+        if is_around:
+            return
         if outcome == GOT:
             if self._has_item and not self.says_done:
                 self._close(self._output_ns or self._asked_ns or begin, 1, marks.NOT_SAID)

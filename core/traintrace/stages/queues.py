@@ -44,6 +44,8 @@ def follow_queue(queue: AnyQueue, name: str, recorder: StageRecorder | None) -> 
 
 
 def _follow(queue: Any, name: str, recorder: StageRecorder) -> Any:
+    if isinstance(queue, FollowedSimpleQueue) and not queue.recorder.recording:
+        queue = queue.followed  # an earlier run's, which has ended
     known = followed_as(queue)
     if known is not None:
         if known != name:
@@ -58,13 +60,22 @@ def _follow(queue: Any, name: str, recorder: StageRecorder) -> Any:
     number = recorder.number_of_queue(name)
     if number is None:
         return queue
+    try:
+        following = attach(queue, name, number, recorder)
+    except TypeError as error:  # a class of C, or one that says what may be derived from it
+        recorder.faults.warn(
+            f"{base.__name__} cannot be followed ({error}): what goes through the queue {name} is not recorded"
+        )
+        return queue
     recorder.add_queue(number, capacity_of(queue))
-    return attach(queue, name, number, recorder)
+    return following
 
 
 def followed_as(queue: object) -> str | None:
     """Give the name under which a queue is followed; None if it is not."""
-    return getattr(type(queue), NAME, None) or getattr(queue, "followed_as", None)
+    if isinstance(queue, FollowedSimpleQueue):
+        return queue.followed_as
+    return getattr(type(queue), NAME, None)
 
 
 def attach(queue: Any, name: str, number: int, recorder: StageRecorder) -> Any:

@@ -2,8 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from traintrace.faults import FaultReporter
 from traintrace.recording.journal import Clock
 from traintrace.stagefacts import WorkerKind
 from traintrace.stages.ledger import WorkerLedger
+from traintrace.stages.held import held
 from traintrace.stages.marks import END, GET_ENDED, OPERATIONS, PLACED, PUT_ENDED, WIDTH
 from traintrace.stages.queuebook import QueueBook
 from traintrace.stages.records import Update, WorkerUpdate
@@ -20,7 +20,6 @@ from traintrace.stages.worker import Worker, running_task
 FULL: Final = 3 * 4_096
 MAX_WORKERS: Final = 1_000
 MAX_QUEUES: Final = 1_000
-_PATIENCE_S: Final = 5.0
 
 
 class StageRecorder:
@@ -125,7 +124,7 @@ class StageRecorder:
             worker: Whose journal is full; None for the one of operations outside stages.
         """
         with (
-            _held(self._noting if worker is None else worker.folding, wait=False) as free,
+            held(self._noting if worker is None else worker.folding, wait=False) as free,
             self.faults.guard("what stages did in the last second"),
         ):
             if free and worker is None:
@@ -140,11 +139,11 @@ class StageRecorder:
             updates = []
             for number, worker in enumerate(list(self._workers)):
                 # One journal at a time, so that nobody's grows while others' are folded.
-                with _held(worker.folding, wait=True) as free:
+                with held(worker.folding, wait=True) as free:
                     update = self._update(number, worker, moment) if free else None
                 if update is not None:
                     updates.append(update)
-            with _held(self._noting, wait=True) as free:
+            with held(self._noting, wait=True) as free:
                 if not free:
                     return Update(updates)
                 self._fold_outside()
@@ -169,7 +168,7 @@ class StageRecorder:
             worker.changed = True
             ledger.replay(entries)
         if ledger.moments:
-            with _held(self._noting, wait=wait) as free:
+            with held(self._noting, wait=wait) as free:
                 if free:  # else the next one notes them
                     self._note(ledger.moments, worker.stage)
 
@@ -241,17 +240,6 @@ class StageRecorder:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as nothing that records."""
         return _ended_recorder, ()
-
-
-@contextmanager
-def _held(lock: threading.Lock, *, wait: bool) -> Iterator[bool]:
-    """Hold a lock if it can be had; a Ctrl-C may have left it with its thread, so nobody waits for long."""
-    free = lock.acquire(timeout=_PATIENCE_S if wait else 0.0)
-    try:
-        yield free
-    finally:
-        if free:
-            lock.release()
 
 
 def _ended_recorder() -> StageRecorder:

@@ -18,9 +18,13 @@ def is_simple(candidate: object) -> bool:
 
 
 class FollowedSimpleQueue(_Base):  # type: ignore[misc]
-    """Is a SimpleQueue, and holds nothing itself: who kept the user's queue shares its items."""
+    """Is a SimpleQueue, and holds nothing itself: who kept the user's queue shares its items.
 
-    __slots__ = ("_get", "_put", "_queue", "followed_as")
+    Attributes:
+        followed: The user's queue. followed_as: its name. recorder: what records it.
+    """
+
+    __slots__ = ("_get", "_put", "followed", "followed_as", "recorder")
 
     def __new__(cls, followed: Any, name: str, number: int, recorder: "StageRecorder") -> Any:
         """Make one that hands on to `followed`."""
@@ -29,35 +33,36 @@ class FollowedSimpleQueue(_Base):  # type: ignore[misc]
     def __init__(self, followed: Any, name: str, number: int, recorder: "StageRecorder") -> None:
         code = queue_code(number)
         base = queue.SimpleQueue
-        self._queue = followed
+        self.followed = followed
         self.followed_as = name
+        self.recorder = recorder
         self._get = operation(code + GOT)(base.get, recorder)
         self._put = operation(code + PLACED)(base.put, recorder)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """Take an item, as the user's queue does."""
-        return self._get(self._queue, block, timeout)
+        return self._get(self.followed, block, timeout)
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """Put an item, as the user's queue does."""
-        self._put(self._queue, item, block, timeout)
+        self._put(self.followed, item, block, timeout)
 
     def get_nowait(self) -> Any:
         """Take an item that is there."""
-        return self._get(self._queue, False)
+        return self._get(self.followed, False)
 
     def put_nowait(self, item: Any) -> None:
         """Put an item."""
-        self._put(self._queue, item, False)
+        self._put(self.followed, item, False)
 
     def empty(self) -> bool:
         """Say whether the user's queue is empty."""
-        return bool(self._queue.empty())
+        return bool(self.followed.empty())
 
     def qsize(self) -> int:
         """Give the number of items of the user's queue."""
-        return int(self._queue.qsize())
+        return int(self.followed.qsize())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle as the user's queue does, which refuses."""
-        return self._queue.__reduce_ex__(protocol)
+        return self.followed.__reduce_ex__(protocol)

@@ -5,6 +5,7 @@ from typing import Final
 
 from traintrace.facts import EPOCH_FIRST
 from traintrace_analysis.context import NS_PER_S, Context, grade_of_wall
+from traintrace_analysis.efficiency.lines import profiling_ns
 from traintrace_analysis.findings import Finding
 from traintrace_analysis.replay import without
 from traintrace_analysis.rules.between_steps.apart import named_apart_ns

@@ -14,7 +14,7 @@ from traintrace_analysis.wording import number, operations, percent, seconds
 _SURE: Final = 0.9  # that a number is what the record says; what can be won is another matter
 _ADVICE: Final = {
     names.OVERHEAD: (
-        "Profile a few steps with torch.profiler and look at what runs besides matrix products: a larger batch, "
+        "Trace a few steps (profile_steps) and look at what runs besides matrix products: a larger batch, "
         "bf16, fused attention and optimizer, and torch.compile each bring compute nearer to its peak."
     ),
 }
