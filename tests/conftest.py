@@ -77,7 +77,7 @@ def machine_without_a_price(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def nothing_is_hidden_or_left_behind() -> Iterator[None]:
     """Raise the tracer's own faults, and check that no patch, hook or session outlives its test."""
     before = _state()
-    REGISTRY.raise_faults = True
+    REGISTRY.raise_faults, REGISTRY.stages_named_early = True, False
     yield
     REGISTRY.raise_faults = False
     assert REGISTRY.current() is None, "a session is still active"

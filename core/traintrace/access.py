@@ -95,5 +95,7 @@ def _recorder() -> "StageRecorder | None":
     if found is None and RUN_VARIABLE in os.environ:
         from traintrace.stages.pickling import parents_recorder
 
-        return parents_recorder(os.environ[RUN_VARIABLE])
+        found = parents_recorder(os.environ[RUN_VARIABLE])
+    if found is None:
+        REGISTRY.stages_named_early = True
     return found

@@ -50,6 +50,7 @@ class Registry:
             ended; set by what it runs in the process.
         recorders: What records stages and queues in this process, the latest last; of a child process
             its parent's, which hand on.
+        stages_named_early: A stage or a queue was named while nothing recorded; who records next says so.
         automatic: What traces scripts that asked for nothing; None without a launcher.
         raise_faults: Sessions that start from now on raise the tracer's own faults instead of
             reporting them; the project's tests set it.
@@ -60,6 +61,7 @@ class Registry:
         self.recorders: list[StageRecorder] = []
         self.started = 0
         self.launched = False
+        self.stages_named_early = False
         self.automatic: AutomaticTracing | None = None
         self.raise_faults = False
 

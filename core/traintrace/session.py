@@ -294,7 +294,7 @@ class Session:
 
     def add_event(self, kind: str, detail: str, duration_ns: int | None = None) -> None:
         """Note something that happened once, and how long it took if that is known."""
-        at_ns = self._now() + self._anchor.offset_ns
+        at_ns = self._now() + self._anchor.offset_ns - (duration_ns or 0)
         self._drain.add_event(facts.Event(at_ns, kind, self._steps + 1, detail, duration_ns))
 
     # -- the end ---------------------------------------------------------------------------------

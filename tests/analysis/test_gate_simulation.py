@@ -84,8 +84,9 @@ def test_a_small_run_meets_the_targets_but_for_chance() -> None:
     assert figures["pairs_median"] <= 7
     for stall in score.stalled:
         assert stall.passes * trials <= 0.05 * trials + 3.0 * math.sqrt(0.05 * trials)
-        assert stall.cost < 0.4 or stall.found > 0.95
-        assert not (stall.cost >= 0.1 and stall.sd <= 0.01 and stall.passes)
+        assert stall.cost < 0.4 or stall.gate != "pairs" or stall.found > 0.95
+        calm = stall.steps == USUAL_STEPS.name and stall.sd <= 0.01
+        assert not (calm and stall.cost >= 0.1 and stall.passes)
     # What people use instead is wrong far more often, on the same runs.
     assert figures["naive_means_differ_3pct_max"] > 0.3
     assert figures["naive_welch_on_steps_max"] > 0.5

@@ -172,3 +172,15 @@ def test_answers_name_the_five_that_win_most() -> None:
     wins = [float(part.rsplit("+", 1)[1].split()[0]) for part in told.split(" · ")]
     assert len(wins) == 5
     assert wins == sorted(wins, reverse=True)
+
+
+def test_tiny_times_and_large_rates_do_not_run_into_each_other() -> None:
+    found = summary(line(4.0, 9.0, 5.0, count=100))
+    found["stages"]["stages"][0].update(items_per_s=153_000.0, demand_ms=0.0000437)
+    assert shown(found)[2].split()[-2:] == ["153,000", "<0.001"]
+
+
+def test_a_second_training_loop_is_not_proposed() -> None:
+    text = " ".join(shown(summary(line(3.0, 4.0, 9.0, count=500))))
+    assert "s2 20 % faster +" in text
+    assert "s2 one more worker" not in text

@@ -1,6 +1,6 @@
 """The ledger of a worker, on a clock that moves when told to: which account each nanosecond is in, what a service is."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import suppress
 
 import pytest
@@ -214,7 +214,7 @@ def test_a_generator_in_a_stage_of_its_own_may_outlive_the_one_it_was_begun_in(
 ) -> None:
     """The outer block was never left: its place stayed taken, and each such loop took one more."""
 
-    def items() -> Iterator[int]:
+    def items() -> Generator[int, None, None]:
         with clock.stage("read"):
             while True:
                 clock.pass_by(3)

@@ -49,6 +49,16 @@ class Rise:
         return self.high / self.low if self.low > 0.0 else None
 
     @property
+    def growth(self) -> float:
+        """Give the rise as a share of the lowest level, which may be negative; infinite from zero."""
+        return (self.high - self.low) / abs(self.low) if self.low else math.inf
+
+    @property
+    def may_be_good(self) -> bool:
+        """Tell a value between 0 and 1 that was never lower than in the beginning, as an accuracy called a loss is."""
+        return self.start <= self.low and 0.0 <= self.low and self.high <= 1.0
+
+    @property
     def lost(self) -> float:
         """Give the share of what had been reached that the rise undid; 1 if nothing had been reached."""
         reached = self.start - self.low
@@ -155,7 +165,7 @@ def find_plateau(signal: Signal) -> Plateau | None:
         level = float(np.median(means))
         fall = start - level
         noise = _difference(means)
-        if fall < limit("plateau_fall_share") * abs(start) or fall < 10.0 * noise:
+        if fall <= 0.0 or fall < limit("plateau_fall_share") * abs(start) or fall < 10.0 * noise:
             continue
         most = _most_fallen(means)
         if most <= limit("plateau_margin") * fall:

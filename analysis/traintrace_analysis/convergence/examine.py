@@ -1,6 +1,7 @@
 """Put together what the logged values and the steps say about how training went."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -10,7 +11,7 @@ from traintrace_analysis.columns import Aligner
 from traintrace_analysis.convergence.course import find_plateau, find_rise, trend_of
 from traintrace_analysis.convergence.explained import Explained, explain
 from traintrace_analysis.convergence.model import Convergence, Course, Lost
-from traintrace_analysis.convergence.names import role_of
+from traintrace_analysis.convergence.names import are_of_a_game, role_of
 from traintrace_analysis.convergence.signals import Logged, Signal, logged_by
 from traintrace_analysis.convergence.spikes import Size, find_spikes
 from traintrace_analysis.convergence.together import AMOUNTS, Meeting, find_meetings
@@ -47,7 +48,7 @@ def examine_convergence(
     others.sort(key=lambda signal: (_ORDER.index(role_of(signal.name)), signal.name))
     return Convergence(
         rank=logged.rank,
-        loss=None if logged.loss is None else _course_of_loss(logged.loss, end),
+        loss=None if logged.loss is None else _loss_among(logged.signals, logged.loss, end),
         grad_norm=None if logged.grad_norm is None else _course_of_norm(logged.grad_norm, end),
         others=tuple(describe(signal) for signal in others[:_OTHERS]),
         meetings=_meetings(window, logged, end),
@@ -84,6 +85,14 @@ def describe(signal: Signal) -> Course:
         highest=float(medians[high]),
         highest_step=int(ends[high]),
     )
+
+
+def _loss_among(logged: Iterable[str], loss: Signal, end: int | None) -> Course:
+    """Judge the loss; one of a game, or of rewards, only by whether its values are numbers."""
+    if not are_of_a_game(logged):
+        return _course_of_loss(loss, end)
+    trend = trend_of(loss.until(end).sound())
+    return replace(describe(loss), role="contested_loss", trend=trend, lost=_lost(loss))
 
 
 def _course_of_loss(signal: Signal, end: int | None) -> Course:

@@ -1,12 +1,15 @@
 """What is known of how training went; plain records."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from traintrace_analysis.convergence.course import Plateau, Rise, Trend
 from traintrace_analysis.convergence.explained import Explained
 from traintrace_analysis.convergence.names import Role
 from traintrace_analysis.convergence.spikes import Spike
 from traintrace_analysis.convergence.together import Meeting
+
+_LONGEST: Final = 60  # characters of a name in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,11 @@ class Course:
     rise: Rise | None = None
     plateau: Plateau | None = None
     spikes: tuple[Spike, ...] = ()
+
+    @property
+    def short_name(self) -> str:
+        """Give the name as a sentence can hold it."""
+        return self.name if len(self.name) <= _LONGEST else f"{self.name[: _LONGEST - 3]}..."
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ A name is taken apart at "/", ".", "_", "-", ":" and blanks, in lower case. The 
 3. Of losses, one with "val", "valid", "validation", "eval", "test" or "dev" is an *evaluation loss*: it may rise
    while training goes well, so it is described and not judged. One of a game (policy, actor, critic, value,
    generator, discriminator, adversarial, entropy, KL) need not fall: it is described too.
+   Where a reward, or a part of such a game, is logged at all, a plain "loss" is one of it.
 4. Anything else, e.g. an accuracy, is *other*: whether high or low is good is not known.
 """
 
@@ -29,6 +30,12 @@ _CONTESTED: Final = frozenset(
     "policy actor critic value vf pg q adv adversarial gen generator disc discriminator g d gan entropy kl "
     "surrogate reward".split()
 )
+# What only such training logs; but preferences (DPO) have rewards whose loss does fall.
+_GAME: Final = frozenset(
+    "policy actor critic vf pg reward rewards rew advantage advantages discriminator generator adversarial gan "
+    "surrogate".split()
+)
+_PREFERENCE: Final = frozenset("chosen rejected margin margins accuracies".split())
 # One name stands for training where several could; the first that is there.
 _USUAL_LOSSES: Final = (
     *("loss", "train_loss", "train/loss", "training_loss", "training/loss"),
@@ -52,6 +59,14 @@ def role_of(name: str) -> Role:
     if unique & _EVALUATION:
         return "evaluation_loss"
     return "contested_loss" if unique & _CONTESTED else "loss"
+
+
+def are_of_a_game(names: Iterable[str]) -> bool:
+    """Say whether what is logged is that of a game or of rewards, whose losses need not fall."""
+    parts = [set(_PARTS.split(name.lower())) for name in names]
+    if any(one & _GAME and not one & _PREFERENCE for one in parts):
+        return True
+    return all(any("loss" in one and side in one for one in parts) for side in ("g", "d"))
 
 
 def training_loss(names: Iterable[str]) -> str | None:

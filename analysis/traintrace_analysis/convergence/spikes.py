@@ -41,13 +41,18 @@ class Spike:
         """Give how many times the usual value the peak is; None where that is not positive."""
         return self.peak / self.level if self.level > 0.0 else None
 
+    @property
+    def growth(self) -> float:
+        """Give how far the peak lies above the usual value, as a share of that; infinite above zero."""
+        return (self.peak - self.level) / abs(self.level) if self.level else math.inf
+
 
 @dataclass(frozen=True, slots=True)
 class Size:
     """What a rise must be to be worth a word, besides being no noise.
 
     Attributes:
-        ratio: Times the usual value, where that is positive.
+        ratio: Times the usual value; under zero, as far above it.
         spreads: Robust standard deviations.
         of_start: Share of the value that the run began with.
     """
@@ -86,7 +91,7 @@ def find_spikes(signal: Signal, size: Size, chance: float) -> tuple[Spike, ...]:
         for spike in spikes
         if spike is not None
         and spike.spreads >= size.spreads
-        and (spike.ratio is None or spike.ratio >= size.ratio)
+        and spike.growth >= size.ratio - 1.0
         and spike.peak - spike.level >= size.of_start * abs(start)
     )
 

@@ -160,7 +160,9 @@ class ProfiledSteps:
             self._profiler.finish(None if none_ended else self._path)
             if not none_ended:
                 now_ns = session.journal.now()
-                spent_ns = self._spent_ns + (0 if self._since_ns is None else now_ns - self._since_ns)
+                spent_ns = self._spent_ns + (
+                    0 if self._since_ns is None else now_ns - self._since_ns
+                )
                 session.add_event(SIGNAL, f"steps {self._first} to {session.steps}", spent_ns)
 
     def _give_up(self) -> None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Hashable, Mapping
 from pathlib import Path
+from typing import Final
 
 from traintrace.clock import HostAnchor
 from traintrace.faults import FaultReporter
@@ -14,6 +15,11 @@ from traintrace.stages.recorder import StageRecorder
 from traintrace.stages.records import Update
 from traintrace.store.stagerows import Merger, joined
 from traintrace.store.stagetables import StageRows
+
+_TOO_EARLY: Final = (
+    "stages and queues that were named before the trace began are not recorded; name them inside "
+    "`with trace(model, optimizer) as tracer:`, or in a hook of the Trainer once training has begun"
+)
 
 
 class StageLog:
@@ -41,7 +47,10 @@ class StageLog:
         self._merger = Merger(anchor.offset_ns)
 
     def begin(self) -> None:
-        """Let `traintrace.stage` and `queue` find it."""
+        """Let `traintrace.stage` and `queue` find it; say so where they were called too early."""
+        if REGISTRY.stages_named_early:
+            REGISTRY.stages_named_early = False
+            self._faults.warn(_TOO_EARLY)
         REGISTRY.recorders.append(self.recorder)
 
     def end(self) -> None:

@@ -9,8 +9,8 @@ from typing import Any, Final
 from traintrace.faults import FaultReporter
 from traintrace.recording.journal import Clock
 from traintrace.stagefacts import WorkerKind
-from traintrace.stages.ledger import WorkerLedger
 from traintrace.stages.held import held
+from traintrace.stages.ledger import WorkerLedger
 from traintrace.stages.marks import END, GET_ENDED, OPERATIONS, PLACED, PUT_ENDED, WIDTH
 from traintrace.stages.queuebook import QueueBook
 from traintrace.stages.records import Update, WorkerUpdate
@@ -147,7 +147,7 @@ class StageRecorder:
                 if not free:
                     return Update(updates)
                 self._fold_outside()
-                queues = [update for book in self._books if (update := book.take()) is not None]
+                queues = [new for book in self._books if (new := book.take()) is not None]
             return Update(updates, queues)
 
     def _update(self, number: int, worker: Worker, moment: int) -> WorkerUpdate | None:

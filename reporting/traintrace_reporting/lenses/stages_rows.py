@@ -87,7 +87,9 @@ def _share(value: object) -> str:
 
 def _number(value: object) -> str:
     found = finite(value)
-    return "-" if found is None else plain.number(found)
+    if found is None:
+        return "-"
+    return "<0.001" if 0.0 < found < 0.001 else plain.number(found)
 
 
 def _stage_cells(one: Mapping[str, Any]) -> dict[str, str]:
@@ -141,7 +143,14 @@ def _answers(lens: object) -> str:
     withheld = clean(dig(lens, "withheld"))
     if withheld:
         return f"what if: {withheld}"
-    found = [one for one in _listed(dig(lens, "what_ifs")) if one.get("change") != "to_next"]
+    # The last stage is mostly the training loop, of which there is one.
+    last = dig(lens, "last_stage")
+    found = [
+        one
+        for one in _listed(dig(lens, "what_ifs"))
+        if one.get("change") != "to_next"
+        and not (one.get("change") == "worker" and one.get("target") == last)
+    ]
     winning = [one for one in found if (finite(one.get("speedup")) or 0.0) >= 1.01]
     if not winning:
         return "what if: no single change wins 1 %" if found else ""

@@ -248,33 +248,6 @@ def test_a_trace_that_cannot_be_written_loses_only_itself(
     assert recorded(tmp_path).totals.steps == 5
 
 
-@pytest.mark.parametrize("first", [STEPS, STEPS + 1, 50])
-def test_steps_that_never_came_are_said_and_leave_no_trace(tmp_path: Path, first: int) -> None:
-    train(tmp_path, profile_steps=(first, 60))
-    came = first <= STEPS
-    assert (tmp_path / "run/traces").exists() == came
-    rank = recorded(tmp_path)
-    told = {} if came else {"profile": f"the run ended before step {first} did"}
-    assert {k: why for k, why in rank.unmeasured.items() if k == "profile"} == told
-    assert [event.detail for event in rank.events if event.kind == "profile"] == (
-        [f"steps {first} to {first}"] if came else []
-    )
-
-
-def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kineto writes beside the file, and says that it failed on the terminal only."""
-    from traintrace.registry import REGISTRY
-
-    def fail(profile: Any, path: str) -> None:
-        Path(path + ".tmp").write_text("half", encoding="utf-8")
-
-    monkeypatch.setattr(REGISTRY, "raise_faults", False)
-    monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", fail)
-    with pytest.warns(UserWarning, match="is the disk full"):
-        train(tmp_path, profile_steps=(2, 3))
-    assert list((tmp_path / "run/traces").iterdir()) == []
-
-
 @pytest.mark.parametrize("first", [2, 4, 6])
 def test_a_profiler_with_a_schedule_gets_all_its_steps(tmp_path: Path, first: int) -> None:
     """Lightning's PyTorchProfiler: while such a one warms up, torch does not say that it is on."""

@@ -90,6 +90,9 @@ def _measure(context: Context) -> _Unmarked:
     between = {
         name: totals.account_ns.get(name, 0) - totals.inside_ns.get(name, 0) for name in _UNMARKED
     }
+    between["callbacks"] -= profiling_ns(
+        context.rank
+    )  # the run was told to profile, and pays it once
     parts = {
         name: (ns - apart.get(name, 0.0)) / NS_PER_S
         for name, ns in between.items()

@@ -43,8 +43,8 @@ def diverged(context: Context) -> list[Finding]:
 
 def is_blow_up(rise: Rise) -> bool:
     """Tell a blow-up from a loss that merely gets worse: much higher, and most of what was learnt is gone."""
-    far = rise.ratio is None or rise.ratio >= limit("diverged_ratio")
-    return far and rise.lost >= limit("diverged_lost_share")
+    far = rise.growth >= limit("diverged_ratio") - 1.0
+    return far and rise.lost >= limit("diverged_lost_share") and not rise.may_be_good
 
 
 def _not_finite(context: Context, course: Course, what: str) -> Finding:
@@ -72,7 +72,7 @@ def _not_finite(context: Context, course: Course, what: str) -> Finding:
         },
         headline=f"{what} {verb} infinite or NaN from step {lost.step:,} to the end.",
         why=(
-            f"`{course.name}` was logged {count(course.count, 'time')}; of the values from step {lost.step:,} on "
+            f"`{course.short_name}` was logged {count(course.count, 'time')}; of the values from step {lost.step:,} on "
             f"({lost.values:,}) none was finite.{last} The {seconds(after)} after that step trained nothing."
             f"{not_finite_note(course)}"
         ),
@@ -102,7 +102,7 @@ def _blown_up(context: Context, course: Course, rise: Rise) -> Finding:
             f"{value(rise.high)}."
         ),
         why=(
-            f"`{course.name}` had come from {value(rise.start)} to {value(rise.low)} by step {rise.low_step:,}; at "
+            f"`{course.short_name}` had come from {value(rise.start)} to {value(rise.low)} by step {rise.low_step:,}; at "
             f"the end it is {value(rise.high)}{times(rise.ratio)}, so {percent(rise.lost)} of what was gained is "
             f"lost. The rise is {value(rise.clearness)} times what neighbouring stretches differ by. The "
             f"{seconds(after)} after that step trained nothing that lasts.{not_finite_note(course)}"
@@ -157,7 +157,8 @@ RULE: Final = Rule(
             never=(
                 "Why: learning rate, data and a defect look alike. Nothing about values whose names are not those of "
                 "a training loss or a gradient norm, and nothing about losses of a game (actor, critic, "
-                "generator, discriminator) beyond their numbers."
+                "generator, discriminator), or of rewards, beyond their numbers. That a value between 0 and 1 that "
+                "only ever rose is lost: it may be an accuracy, and NO_PROGRESS tells it."
             ),
             action="Go back to a checkpoint before that step; lower the learning rate, clip, look at the data.",
             limits=(

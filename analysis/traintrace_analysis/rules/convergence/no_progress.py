@@ -26,7 +26,7 @@ def no_progress(context: Context) -> list[Finding]:
         return []
     rise, plateau = course.rise, course.plateau
     if rise is not None:
-        slight = rise.ratio is not None and rise.ratio < limit("worse_ratio")
+        slight = rise.growth < limit("worse_ratio") - 1.0
         if is_blow_up(rise) or slight:
             return []
         return [
@@ -47,13 +47,13 @@ def no_progress(context: Context) -> list[Finding]:
                 },
                 f"The loss got worse: from {value(rise.low)} to {value(rise.high)}, since step {rise.step:,}.",
                 (
-                    f"`{course.name}` was lowest around step {rise.low_step:,}; at the end it is "
+                    f"`{course.short_name}` was lowest around step {rise.low_step:,}; at the end it is "
                     f"{value(rise.high)}{times(rise.ratio)}, and {percent(rise.lost)} of what had been gained is lost. "
                     "Neighbouring stretches differ by a tenth of that at most."
                 ),
                 (
                     "Compare the learning rate and the data before and after that step; if the task became "
-                    "harder there (a curriculum, other data), nothing is wrong."
+                    "harder there (a curriculum, other data), or if more of it is better, nothing is wrong."
                 ),
             )
         ]
@@ -79,7 +79,7 @@ def no_progress(context: Context) -> list[Finding]:
             },
             f"The loss has not fallen since step {plateau.step:,}, {seconds(idle)} before the end.",
             (
-                f"`{course.name}` fell from {value(plateau.start)} to {value(plateau.level)} until then; of that fall, it "
+                f"`{course.short_name}` fell from {value(plateau.start)} to {value(plateau.level)} until then; of that fall, it "
                 f"can have gained {percent(plateau.most_share)} at most since (99 % confidence)."
             ),
             (

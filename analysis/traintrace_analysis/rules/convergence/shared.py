@@ -16,8 +16,11 @@ def course_of_loss(context: Context) -> Course | None:
 
 
 def needs_loss(context: Context) -> str:
-    """Say that no loss was logged, or too few values of it."""
-    return _needs(course_of_loss(context), "the loss")
+    """Say that no loss was logged, too few values of it, or one that need not fall."""
+    course = course_of_loss(context)
+    if course is not None and course.role == "contested_loss":
+        return "the loss (rewards, or parts of a game, are logged beside it: it need not fall)"
+    return _needs(course, "the loss")
 
 
 def needs_any(context: Context) -> str:

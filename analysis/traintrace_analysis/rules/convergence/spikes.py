@@ -60,7 +60,7 @@ def gradient_explosions(context: Context) -> list[Finding]:
     if lasting and rise is not None:
         evidence |= {"rose_at_step": rise.step, "rose_from": rise.low, "rose_to": rise.high}
         texts.append(
-            f"From step {rise.step:,} to the end `{course.name}` is {value(rise.high)} instead of "
+            f"From step {rise.step:,} to the end `{course.short_name}` is {value(rise.high)} instead of "
             f"{value(rise.low)}{times(rise.ratio)}."
         )
         headline = headline or (
@@ -98,7 +98,7 @@ def _highest(course: Course, what: str) -> str:
     length = top.last_step - top.first_step + 1
     wide = f", over {count(length, 'step')}" if length > 1 else ""
     return (
-        f"At step {top.peak_step:,} `{course.name}` was {value(top.peak)} where {value(top.level)} was usual"
+        f"At step {top.peak_step:,} `{course.short_name}` was {value(top.peak)} where {value(top.level)} was usual"
         f"{times(top.ratio)}{wide}: {value(top.spreads)} times the noise there, more than the tails of this run's "
         f"{what} explain."
     )

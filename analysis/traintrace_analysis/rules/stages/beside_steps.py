@@ -14,8 +14,9 @@ from traintrace_analysis.findings import Finding
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.wording import listed, seconds
 
-# Findings that may hold the wait of the last stage, the likeliest first.
-_HOLDERS: Final = ("INPUT_BOUND", "RESIDUAL_HEAVY", "GAP", "EPOCH_START_COST")
+# Findings that may hold the wait of the last stage, the likeliest first; stragglers if the pipeline is theirs.
+_STRAGGLERS: Final = ("INPUT_STRAGGLER", "STRAGGLER")
+_HOLDERS: Final = (*_STRAGGLERS, "INPUT_BOUND", "RESIDUAL_HEAVY", "GAP", "EPOCH_START_COST")
 # What is left of the wait once the likeliest one has given up its seconds: the two clocks begin apart.
 _TOO_LITTLE: Final = 0.05
 
@@ -32,7 +33,10 @@ def leave_to_stages(context: Context, findings: Sequence[Finding]) -> list[Findi
     settled = list(findings)
     for kind in _HOLDERS:
         for place, one in enumerate(settled):
-            if one.kind == kind and _named(one) and left_s > _TOO_LITTLE * whole_s:
+            elsewhere = kind in _STRAGGLERS and context.stages.rank not in one.ranks
+            if elsewhere or one.kind != kind:
+                continue
+            if _named(one) and left_s > _TOO_LITTLE * whole_s:
                 taken_s = min(left_s, one.cost_s)
                 left_s -= taken_s
                 settled[place] = _without(context, one, taken_s, own)

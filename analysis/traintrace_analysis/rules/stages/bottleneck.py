@@ -58,7 +58,10 @@ def stage_bottleneck(context: Context) -> list[Finding]:
             cost_s=losses.bottleneck_s,
             cost_basis="run" if _covers_all(stages) else "window",
             gain=None if to_next is None else to_next.gain,
-            headline=f"Stage {limiting.stage} holds up the pipeline: {percent(share)} of the time is lost to it.",
+            headline=(
+                f"Stage {limiting.stage}{_whose(context, stages)} holds up the pipeline: {percent(share)} of the time is "
+                "lost to it."
+            ),
             why=(
                 f"{_demand(load, stages)}, and {milliseconds(next_ms)} in the next stage, {limiting.runner_up} "
                 f"({percent(limiting.confidence)} sure).{_waits(limiting)}{_also(limiting)}"
@@ -92,6 +95,10 @@ def _good_news(stages: StageAnalysis, limiting: Limiting, load: StageLoad) -> Fi
             "of is in the other findings."
         ),
     )
+
+
+def _whose(context: Context, stages: StageAnalysis) -> str:
+    return f" of rank {stages.rank}" if len(context.window.ranks) > 1 else ""
 
 
 def _covers_all(stages: StageAnalysis) -> bool:

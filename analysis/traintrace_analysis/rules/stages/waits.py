@@ -94,12 +94,22 @@ def _cause(stages: StageAnalysis, losses: Losses) -> str:
     if limiting.balanced:
         near = percent(limit("stage_near_balance"))
         return f" {listed(limiting.balanced)} limit the pipeline together, balanced within {near}.{_small_queue(losses)}"
+    if limiting.is_last and _is_shared(stages):
+        return (
+            " No stage before it needs more time per item, and service times and queues do not explain the waits: "
+            "something else decides, such as a lock, the interpreter, or too few cores."
+        )
     if limiting.is_last:
         return (
             f" No stage before it needs more time per item, so the waits come from unevenness, or from the start of "
             f"the run.{_small_queue(losses)}"
         )
     return f" {limiting.stage} needs most time per item, with {percent(limiting.confidence)} certainty.{_small_queue(losses)}"
+
+
+def _is_shared(stages: StageAnalysis) -> bool:
+    """Tell a pipeline that runs slower than its services and queues would let it."""
+    return bool(stages.withheld) and stages.replayed is not None and stages.replayed.deviation > 0.0
 
 
 def _small_queue(losses: Losses) -> str:
@@ -112,11 +122,15 @@ def _action(stages: StageAnalysis, load: StageLoad) -> str:
     limiting = stages.limiting
     if limiting is None:
         return f"Mark every stage that feeds {load.name} with traintrace.stage, so that the slow one can be named."
+    if limiting.is_last and _is_shared(stages):
+        return (
+            "Look at what the stages share beside queues: a lock, cores, or the interpreter, at which threads that run "
+            "Python code take turns and processes do not."
+        )
     if limiting.is_last:
         return f"Let the queues before {load.name} hold more items, or make the stages before it more even."
     if limiting.balanced:
-        others = [name for name in limiting.balanced if name != load.name]
-        return f"Speed up {listed(others)} together: one alone wins little."
+        return f"Speed up {listed(limiting.balanced)} together: one alone wins little."
     return speeding_up(stages, limiting.stage)
 
 
