@@ -54,7 +54,9 @@ def counting(folder: Path, quiet_s: float = 0.5) -> "subprocess.Popen[str]":
 
 
 def test_what_is_sent_to_the_launcher_alone_is_passed_on_once(tmp_path: Path) -> None:
-    job = counting(tmp_path)
+    job = counting(
+        tmp_path, quiet_s=2.0
+    )  # each is passed on on its own, and a busy machine takes its time
     for number in ALL:
         os.kill(job.pid, number)
     ended = end(job)
@@ -202,7 +204,9 @@ def test_a_grace_period_is_trainings_to_use(tmp_path: Path) -> None:
 
 
 def test_without_a_witness_interrupts_are_taken_for_everybodys(tmp_path: Path) -> None:
-    job = counting(tmp_path)
+    job = counting(
+        tmp_path, quiet_s=2.0
+    )  # each is passed on on its own, and a busy machine takes its time
     witness = next(pid for pid in group_of(job.pid) if "witness.py" in command_of(pid))
     os.kill(witness, signal.SIGKILL)
     eventually(lambda: not lives(witness))

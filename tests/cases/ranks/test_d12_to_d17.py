@@ -67,14 +67,14 @@ def test_d14_a_missing_no_sync_shows_waits_in_every_micro_batch(two_ranks: Job) 
         two_ranks.check(name, check)
 
 
-@pytest.mark.long  # it waits ten seconds for the rank that is gone
+@pytest.mark.long
 def test_d15_a_rank_that_is_gone_holds_nobody_up(tmp_path: Path) -> None:
     """sleap-nn#476, DeepForest#1407: collectives in a tool wait for ever for a rank that left."""
     launch(TRAINING, tmp_path, "one_dies", ranks=2)
     folder = tmp_path / "one-dies"
     ended = (tmp_path / "trained-0").stat().st_mtime
-    # Ten seconds for the missing rank, and what making a report takes on a busy machine.
-    assert (folder / "final_summary.json").stat().st_mtime - ended < 10 + 5
+    # A process that is gone is not waited for; this is what making a report takes on a busy machine.
+    assert (folder / "final_summary.json").stat().st_mtime - ended < 10
     summary = summary_of(folder)
     assert summary["counts"]["steps"] == 20
     assert summary["run"]["world_size"] == 2
