@@ -36,10 +36,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module, metadata
-
     if name == "__version__":  # looked up on request: a plain source tree has no metadata
-        return metadata.version("traintrace-reporting")
+        from importlib.metadata import version
+
+        return version("traintrace-reporting")
     if name in __all__:
+        from importlib import import_module
+
         return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'finish')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
