@@ -40,8 +40,9 @@ def digest(facts: RunFacts) -> str:
 
 
 def test_every_kind_that_is_a_fault_has_its_runs_and_no_other() -> None:
-    # What a family finds beside these is an observation, never a warning.
-    observations = {"COMPUTE_BOUND", "HIGH_GPU_POWER"}
+    # What a family finds beside these is an observation; LENGTH_VARIANCE can be a warning, but only where
+    # padding is counted, and the corpus draws no tokens (its rule has tests of its own).
+    observations = {"COMPUTE_BOUND", "HIGH_GPU_POWER", "LENGTH_VARIANCE"}
     for family, faults in FAULTS.items():
         assert set(faults) == set(KINDS[family]) - observations
 

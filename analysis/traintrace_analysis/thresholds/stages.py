@@ -8,7 +8,7 @@ from traintrace_analysis.thresholds.threshold import FIELD, FIELD_CRITICAL, Thre
 LIMITS: Final[Mapping[str, Threshold]] = {
     "stage_services_minimum": Threshold(
         20,
-        "services",
+        "count",
         "an interval from fewer than twenty independent values is refused everywhere",
     ),
     "stage_warmup_ratio": Threshold(
