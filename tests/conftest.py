@@ -2,13 +2,29 @@
 
 import functools
 import gc
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from traintrace.registry import REGISTRY
+
+
+def pytest_configure() -> None:
+    """Let what tests start begin with the signals that a terminal would give it, whatever started the tests.
+
+    A shell in the background, or nohup, ignores some; those that a process starts would inherit that.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGHUP", "SIGINT", "SIGQUIT"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+                default = signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL
+                signal.signal(number, default)
+
 
 # Names that tracing replaces, by module; looked at only if the test has loaded the module.
 _PATCHED = {

@@ -7,7 +7,6 @@ import textwrap
 import time
 from pathlib import Path
 
-import psutil
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -44,11 +43,11 @@ def test_t12_what_loader_workers_hold_is_told_beside_what_the_main_process_holds
         update(model, optimizer, batch)
         time.sleep(0.02)
 
-    before = len(psutil.Process().children(recursive=True))  # those of other tests in this process
     loader = DataLoader(Hoard(), batch_size=2, num_workers=2)
     run: Recorded = trained(tmp_path, model, optimizer, step, loader)
     readings = run.rank.process
-    with_workers = [reading for reading in readings if reading.workers == before + 2]
+    # Other tests may keep processes of their own in this one, but none that holds so much.
+    with_workers = [reading for reading in readings if reading.workers and reading.workers >= 2]
     assert with_workers
     assert max(reading.workers_rss_bytes or 0 for reading in with_workers) >= 2 * HELD
     main = [reading.rss_bytes or 0 for reading in readings]
