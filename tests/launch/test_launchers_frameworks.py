@@ -22,10 +22,8 @@ LONG = pytest.mark.long
         pytest.param(RUN, (HUGGINGFACE, "--automatic"), 1, id="run-huggingface"),
         pytest.param(RUN_2, (LIGHTNING, "--automatic", "--devices", 2), 2, id="run2-lightning"),
         pytest.param(RUN_2, (HUGGINGFACE, "--automatic"), 2, id="run2-huggingface"),
-        pytest.param(TORCHRUN_2, (HUGGINGFACE,), 2, id="torchrun-huggingface", marks=LONG),
-        pytest.param(
-            *(TORCHRUN_2, (LIGHTNING, "--devices", 2), 2), id="torchrun-lightning", marks=LONG
-        ),
+        pytest.param(TORCHRUN_2, (HUGGINGFACE,), 2, id="torchrun-huggingface"),
+        pytest.param(*(TORCHRUN_2, (LIGHTNING, "--devices", 2), 2), id="torchrun-lightning"),
         # A callback that the script adds is the only one.
         pytest.param(RUN, (LIGHTNING,), 1, id="run-own-lightning", marks=LONG),
         pytest.param(RUN, (HUGGINGFACE,), 1, id="run-own-huggingface", marks=LONG),
