@@ -10,7 +10,8 @@ from traintrace.faults import FaultReporter
 from traintrace.stages import delivery
 from traintrace.stages.delivery import Delivery
 from traintrace.stages.inbox import Inbox, merged, read_update
-from traintrace.stages.pickling import child_recorder, follow_unpickled
+from traintrace.stages.pickling import child_recorder
+from traintrace.stages.queues import follow_unpickled
 from traintrace.stages.records import Update
 from traintrace.stages.stage import Stage
 

@@ -13,12 +13,10 @@ import threading
 from collections import deque
 from multiprocessing import util
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from traintrace.faults import FaultReporter
 from traintrace.stages.records import Update
-
-if TYPE_CHECKING:
-    from traintrace.stages.recorder import StageRecorder
 
 INTERVAL_S: Final = 0.5
 # Files that may lie there unread.
@@ -30,6 +28,26 @@ INBOXES: Final = "stages"
 _LAST: Final = -1_000
 
 
+class Source(Protocol):
+    """The recorder whose record is handed on.
+
+    Attributes:
+        recording: False once the session has ended.
+    """
+
+    @property
+    def faults(self) -> FaultReporter: ...  # noqa: D102 - tells what is lost
+
+    @property
+    def recording(self) -> bool: ...  # noqa: D102 - see above
+
+    def take(self) -> Update:
+        """Give what changed since it was asked last."""
+
+    def end(self) -> None:
+        """The session has ended: record no more."""
+
+
 class Delivery:
     """Hands on what a child's recorder has, by a thread of its own.
 
@@ -38,7 +56,7 @@ class Delivery:
         inbox: The folder.
     """
 
-    def __init__(self, recorder: "StageRecorder", inbox: Path) -> None:
+    def __init__(self, recorder: Source, inbox: Path) -> None:
         self._recorder = recorder
         self._inbox = inbox
         self._source = f"{os.getpid()}-{secrets.token_hex(4)}"

@@ -16,11 +16,12 @@ from traintrace.registry import REGISTRY
 from traintrace.stages.delivery import INBOXES
 from traintrace.stages.recorder import StageRecorder
 
-Attach = Callable[[Any, str, int, StageRecorder], Any]
+# Makes a queue again, and follows it: its name, the inbox, and what makes it, as pickle says.
+Unpickle = Callable[[str, str, Callable[..., Any], tuple[Any, ...]], Any]
 
 
 def reducer(
-    base: type, followed: type, name: str, recorder: StageRecorder
+    base: type, followed: type, name: str, recorder: StageRecorder, unpickle: Unpickle
 ) -> Callable[[Any, Any], Any]:
     """Make the `__reduce_ex__` of a class that follows one queue.
 
@@ -29,6 +30,7 @@ def reducer(
         followed: The class made of it for one queue.
         name: The name of the queue.
         recorder: What records it here.
+        unpickle: What another process calls to get the queue, followed.
     """
     inbox = recorder.inbox if is_shared(base) else None
     reduce: Any = base.__reduce_ex__
@@ -43,30 +45,9 @@ def reducer(
         if inbox is None or not recorder.recording:
             # Pickle takes its own way of making an object for one of the object's own class only.
             return (functools.partial(make, *args), (), *rest)
-        return (follow_unpickled, (name, str(inbox), make, args), *rest)
+        return (unpickle, (name, str(inbox), make, args), *rest)
 
     return __reduce_ex__
-
-
-def follow_unpickled(name: str, inbox: str, make: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Make a queue again, and follow it for the run whose children hand on through `inbox`."""
-    queue = make(*args)
-    faults = FaultReporter(REGISTRY.raise_faults)
-    with faults.guard(f"what goes through the queue {name} in this process"):
-        if is_shared(type(queue)):
-            _attach(queue, name, Path(inbox))
-    return queue
-
-
-def _attach(queue: Any, name: str, inbox: Path) -> None:
-    from traintrace.stages.queues import attach, followed_as
-
-    recorder = child_recorder(inbox)
-    if recorder is None or followed_as(queue) is not None:
-        return
-    number = recorder.number_of_queue(name)
-    if number is not None:
-        attach(queue, name, number, recorder)
 
 
 def child_recorder(inbox: Path) -> StageRecorder | None:

@@ -15,11 +15,14 @@ import math
 import sys
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from traintrace.faults import FaultReporter
+from traintrace.registry import REGISTRY
 from traintrace.stages.marks import GOT, PLACED, queue_code
 from traintrace.stages.operations import awaited, immediate, operation
-from traintrace.stages.pickling import is_proxy, reducer
+from traintrace.stages.pickling import child_recorder, is_proxy, is_shared, reducer
 from traintrace.stages.recorder import StageRecorder
 from traintrace.stages.simplequeue import FollowedSimpleQueue, is_simple
 
@@ -94,10 +97,29 @@ def attach(queue: Any, name: str, number: int, recorder: StageRecorder) -> Any:
         members[method] = make(getattr(base, method), recorder)
     metaclass: Any = type(base)
     followed: Any = metaclass(base.__name__, (base,), members)
-    followed.__reduce_ex__ = reducer(base, followed, name, recorder)
+    followed.__reduce_ex__ = reducer(base, followed, name, recorder, follow_unpickled)
     queue.__class__ = followed
     _undo_at_end(queue, base, followed, recorder)
     return queue
+
+
+def follow_unpickled(name: str, inbox: str, make: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Make a queue again, and follow it for the run whose children hand on through `inbox`."""
+    queue = make(*args)
+    faults = FaultReporter(REGISTRY.raise_faults)
+    with faults.guard(f"what goes through the queue {name} in this process"):
+        if is_shared(type(queue)):
+            _follow_in_child(queue, name, Path(inbox))
+    return queue
+
+
+def _follow_in_child(queue: Any, name: str, inbox: Path) -> None:
+    recorder = child_recorder(inbox)
+    if recorder is None or followed_as(queue) is not None:
+        return
+    number = recorder.number_of_queue(name)
+    if number is not None:
+        attach(queue, name, number, recorder)
 
 
 def _methods(base: type, number: int) -> list[tuple[str, Callable[..., Any]]]:

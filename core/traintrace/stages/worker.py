@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from traintrace.recording.journal import Clock
 from traintrace.stagefacts import WorkerKind
 from traintrace.stages.ledger import Balance, WorkerLedger
 from traintrace.stages.marks import END, START
@@ -16,9 +17,18 @@ from traintrace.stages.records import WorkerUpdate
 if TYPE_CHECKING:
     import asyncio
 
-    from traintrace.stages.recorder import StageRecorder
-
 NOBODY: Final = -1
+
+
+class Recording(Protocol):
+    """What a worker knows of the recorder that it belongs to.
+
+    Attributes:
+        now: The clock [ns, monotonic].
+    """
+
+    @property
+    def now(self) -> Clock: ...  # noqa: D102 - see above
 
 
 class Worker:
@@ -58,7 +68,7 @@ class Worker:
     )
 
     def __init__(
-        self, recorder: "StageRecorder", stage: str, kind: WorkerKind, ledger: WorkerLedger
+        self, recorder: Recording, stage: str, kind: WorkerKind, ledger: WorkerLedger
     ) -> None:
         self.recorder = recorder
         self.stage = stage
@@ -142,7 +152,7 @@ class Worker:
 CURRENT: Final[ContextVar[Worker | None]] = ContextVar("traintrace_worker", default=None)
 
 
-def current_worker(recorder: "StageRecorder") -> Worker | None:
+def current_worker(recorder: Recording) -> Worker | None:
     """Give the worker that the calling thread or task is; None outside stages of this recorder."""
     worker = CURRENT.get()
     if worker is None or worker.recorder is not recorder or not worker.is_held():
