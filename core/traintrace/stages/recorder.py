@@ -14,7 +14,7 @@ from traintrace.stages.ledger import WorkerLedger
 from traintrace.stages.marks import END, GET_ENDED, OPERATIONS, PLACED, PUT_ENDED, WIDTH
 from traintrace.stages.queuebook import QueueBook
 from traintrace.stages.records import Update, WorkerUpdate
-from traintrace.stages.worker import Worker, running_task
+from traintrace.stages.worker import NOBODY, Worker, running_task
 
 # A journal of this many values is folded by its own thread if nobody else came to do it; some milliseconds of work.
 FULL: Final = 3 * 4_096
@@ -84,7 +84,7 @@ class StageRecorder:
 
     def _free_place(self, stage: str, kind: WorkerKind) -> Worker | None:
         for worker in self._workers:
-            if worker.stage == stage and worker.kind == kind and worker.owner == -1:
+            if worker.stage == stage and worker.kind == kind and worker.owner == NOBODY:
                 return worker
         if len(self._workers) >= MAX_WORKERS or not self.recording:
             return None
