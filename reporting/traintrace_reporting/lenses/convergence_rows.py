@@ -11,6 +11,7 @@ from traintrace_reporting.format import clean, dig, finite
 
 _LABEL: Final = 17
 _NAMED: Final = 3
+_WORTH_TELLING: Final = 0.1  # of the variance; less is not what makes steps differ
 
 
 def rows(summary: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
@@ -97,7 +98,7 @@ def _meeting_text(found: object) -> str:
 
 def _explained_text(explained: object) -> str:
     share, spread = finite(dig(explained, "share")), finite(dig(explained, "amount_spread_share"))
-    if share is None or spread is None or spread < 0.01:
+    if share is None or share < _WORTH_TELLING or spread is None or spread < 0.01:
         return ""
     amount = clean(dig(explained, "amount"), 20).replace("_", " ")
     low, high = finite(dig(explained, "share_low")), finite(dig(explained, "share_high"))
