@@ -89,6 +89,22 @@ def test_two_long_steps_on_one_side_are_told_and_do_not_decide() -> None:
     assert found.verdict == "INCONCLUSIVE"
 
 
+@pytest.mark.parametrize("stall_ms", [250.0, 600.0])
+def test_what_rare_stalls_may_cost_is_not_within_a_threshold_below_it(stall_ms: float) -> None:
+    """By chance two runs of five stalled: the usual step is the same, and so much of the mean is not known."""
+    rare = [
+        stalling(f"b{n}", n, every=100 if n % 2 else 0, stall_ms=stall_ms) for n in range(50, 55)
+    ]
+    found = compare(side("a", 0), rare, max_regression=0.03)
+    assert found.verdict == "INCONCLUSIVE"
+    assert found.guard is not None
+    assert found.guard.outcome == "INCONCLUSIVE"
+    assert "by long steps it may be up to" in found.guard.reason
+    wide = compare(side("a", 0), rare, max_regression=0.5)
+    assert wide.guard is not None
+    assert wide.guard.outcome == "WITHIN_THRESHOLD"
+
+
 def pairs(apart: float, seed: int = 0, scatter: float = 0.005) -> PairsDecision:
     """Decide about pairs with equal usual steps, whose means lie `apart`."""
     rng = np.random.default_rng(seed)

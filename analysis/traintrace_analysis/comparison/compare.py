@@ -26,6 +26,7 @@ from traintrace_analysis.comparison.long_steps import LongSteps, long_steps, sig
 from traintrace_analysis.comparison.metric_table import (
     Contrast,
     contrast,
+    equivalence_margin,
     finite,
     judge_ratio,
     tell,
@@ -85,8 +86,9 @@ def compare(
     }
     step = contrasts["step_time"]
     obstacle = aligned.obstacle or _too_short((*aligned.a, *aligned.b), between_runs)
-    long = None if obstacle else long_steps(step, (*aligned.a, *aligned.b), between_runs)
-    judged, reason = _judge_step(step, long, obstacle)
+    mean = None if obstacle else long_steps(step, (*aligned.a, *aligned.b), between_runs)
+    long = mean if mean is not None and mean.apart else None
+    judged, reason = _judge_step(step, mean, obstacle)
     changed = step.mean is not None and judged in ("regressed", "improved")
     phases = blame_phases(
         contrasts,
@@ -126,7 +128,7 @@ def compare(
         findings=findings,
         figures=figures,
         warnings=(*state.caveats, *about_noise, *aligned.notes, *_outliers(step, long)),
-        guard=guard_answer(max_regression, None if obstacle else step.log, long, state, obstacle),
+        guard=guard_answer(max_regression, None if obstacle else step.log, mean, state, obstacle),
     )
 
 
@@ -158,18 +160,18 @@ def _without_numbers(
     )
 
 
-def _judge_step(step: Contrast, long: LongSteps | None, obstacle: str) -> tuple[Judgement, str]:
+def _judge_step(step: Contrast, mean: LongSteps | None, obstacle: str) -> tuple[Judgement, str]:
     """Judge by the usual step; where that does not change, by the mean, which holds the long steps."""
     if obstacle:
         return "open", obstacle
     judged, reason = judge_ratio(step)
-    if long is None or judged in ("regressed", "improved"):
+    if mean is None or judged in ("regressed", "improved"):
         return judged, reason
-    if long.judged != "open":
-        return long.judged, f"{long.told}, beyond chance: long steps; the usual step: {reason}"
-    if judged == "equivalent" and long.may_differ(math.log1p(limit("equivalence_margin"))):
+    if mean.apart and mean.judged != "open":
+        return mean.judged, f"{mean.told}, beyond chance: long steps; the usual step: {reason}"
+    if judged == "equivalent" and mean.may_differ(equivalence_margin(step)):
         return "open", (
-            f"the usual step takes as long, but {long.told}, by too few long steps to rule out chance"
+            f"the usual step takes as long, but {mean.told}, by too few long steps to rule out chance"
         )
     return judged, reason
 

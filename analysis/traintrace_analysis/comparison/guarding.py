@@ -13,7 +13,7 @@ from traintrace_analysis.thresholds import limit
 def guard_answer(
     max_regression: float | None,
     log: Estimate | None,
-    long: LongSteps | None,
+    mean: LongSteps | None,
     state: Comparability,
     obstacle: str,
 ) -> Guard | None:
@@ -23,6 +23,13 @@ def guard_answer(
     does not but for one in twenty; a slowdown that equals the threshold is within. FASTER is within,
     and faster beyond chance. All of that is about the usual step; where the mean changes otherwise, as
     by a stall in each tenth step, it may be SLOWER as well, and WITHIN_THRESHOLD needs both.
+
+    Args:
+        max_regression: The threshold, a share.
+        log: The change of the usual step, a logarithm; None if it cannot be told.
+        mean: That of the mean step.
+        state: Whether the sides can be compared at all.
+        obstacle: Why no number is judged; empty if they are.
     """
     if max_regression is None:
         return None
@@ -37,10 +44,13 @@ def guard_answer(
     upper = _percent(high)
     if low > bound:
         return Guard(max_regression, "SLOWER", f"slower by {_percent(low)} at the least")
-    if long is not None and long.known and long.least > bound:
-        return Guard(max_regression, "SLOWER", f"{long.told} by long steps; {_usual(log)}")
-    if long is not None and high <= bound and long.may_exceed(bound):
-        return Guard(max_regression, "INCONCLUSIVE", f"{long.told} by long steps; {_usual(log)}")
+    if mean is not None and mean.apart and mean.known and mean.least > bound:
+        return Guard(max_regression, "SLOWER", f"{mean.told} by long steps; {_usual(log)}")
+    if mean is not None and high <= bound < mean.most:
+        reason = (
+            f"{mean.told}, and by long steps it may be up to {_percent(mean.most)}; {_usual(log)}"
+        )
+        return Guard(max_regression, "INCONCLUSIVE", reason)
     if high <= bound:
         if log.interval(limit("comparison_error"))[1] < 0.0:
             return Guard(max_regression, "FASTER", f"{_percent(log.value)}, beyond chance")

@@ -19,17 +19,19 @@ from traintrace_analysis.wording import milliseconds
 
 @dataclass(frozen=True, slots=True)
 class LongSteps:
-    """The change of the mean step, where it is not that of the usual step.
+    """The change of the mean step, which holds the long ones.
 
     Attributes:
         estimate: Of the logarithm of the mean of B over that of A.
         difference_ms: Mean of B minus mean of A.
         known: Whether the runs show how much such a mean varies by chance.
+        apart: Whether it changes otherwise than the usual step.
     """
 
     estimate: Estimate
     difference_ms: float
     known: bool
+    apart: bool
 
     @property
     def judged(self) -> Judgement:
@@ -46,18 +48,21 @@ class LongSteps:
         """Give the change that is exceeded but for a small chance, as a logarithm."""
         return self.estimate.interval(limit("long_steps_error"))[0]
 
-    def may_exceed(self, bound: float) -> bool:
-        """Tell whether the mean speaks against a change of at most `bound`, a logarithm.
+    @property
+    def most(self) -> float:
+        """Give what is exceeded but for one chance in twenty, as a logarithm.
 
-        It does if it has changed by more, unless that is within what a few long steps do by chance.
+        It is the change itself where the runs do not show how much such a mean varies.
         """
-        return self.estimate.value > bound and self.may_differ(bound)
+        return self.estimate.value + (self._reach if self.known else 0.0)
 
     def may_differ(self, bound: float) -> bool:
-        """Tell the same of a change in either direction."""
-        reach = critical(limit("equivalence_error"), self.estimate.freedom) * self.estimate.error
-        size = abs(self.estimate.value)
-        return size > bound and not (self.known and size <= reach)
+        """Tell whether a change of more than `bound`, in either direction, cannot be excluded."""
+        return abs(self.estimate.value) + (self._reach if self.known else 0.0) > bound
+
+    @property
+    def _reach(self) -> float:
+        return critical(limit("equivalence_error"), self.estimate.freedom) * self.estimate.error
 
     @property
     def told(self) -> str:
@@ -70,15 +75,14 @@ class LongSteps:
 
 
 def long_steps(step: Contrast, runs: Sequence[ComparedRun], noise: RunNoise) -> LongSteps | None:
-    """Give the change of the mean step; None where the usual step changes as much."""
+    """Give the change of the mean step; None where it has none that can be told."""
     mean = ratio_of_means(step)
     if step.log is None or mean is None or step.mean is None:
         return None
-    if abs(mean.value - step.log.value) <= limit("tail_disagreement"):
-        return None
+    apart = abs(mean.value - step.log.value) > limit("tail_disagreement")
     fewest = min(len(run.metrics["step_time"].block_means) for run in runs)
     known = noise.basis == "runs" or fewest >= limit("long_steps_blocks")
-    return LongSteps(mean, step.mean.value, known)
+    return LongSteps(mean, step.mean.value, known, apart)
 
 
 def signed_percent(log: float) -> str:

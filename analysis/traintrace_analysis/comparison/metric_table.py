@@ -107,14 +107,12 @@ def judge_ratio(of: Contrast) -> tuple[Judgement, str]:
     if log is None:
         return "unknown", of.reason or "a side took no time"
     low, high = log.interval(limit("comparison_error"))
-    # In ms the same ratio is worth less on a short step; then only a larger one matters.
-    floor = math.log1p(limit("change_minimum_ms") / of.size_ms)
-    matters = abs(log.value) > max(math.log1p(limit("change_minimum")), floor)
+    matters = abs(log.value) > max(math.log1p(limit("change_minimum")), _floor(of))
     if matters and low > 0.0:
         return "regressed", "beyond what runs of the same code differ by"
     if matters and high < 0.0:
         return "improved", "beyond what runs of the same code differ by"
-    margin = max(math.log1p(limit("equivalence_margin")), floor)
+    margin = equivalence_margin(of)
     inner = log.interval(2.0 * limit("equivalence_error"))
     if -margin < inner[0] and inner[1] < margin:
         return "equivalent", f"any difference is less than {100.0 * math.expm1(margin):.2g} %"
@@ -154,6 +152,16 @@ def _hidden(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> str:
         if name not in (*CATCH_ALL, "compute", "traced_step_time") and len(there) > 1:
             return f"where {name} is not measured its time is in here"
     return ""
+
+
+def equivalence_margin(of: Contrast) -> float:
+    """Give the logarithm of the ratio up to which a change is as good as none."""
+    return max(math.log1p(limit("equivalence_margin")), _floor(of))
+
+
+def _floor(of: Contrast) -> float:
+    """Give what matters at least: in ms the same ratio is worth less on a short step."""
+    return math.log1p(limit("change_minimum_ms") / of.size_ms)
 
 
 def ratio_of_means(of: Contrast) -> Estimate | None:

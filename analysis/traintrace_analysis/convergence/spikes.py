@@ -8,7 +8,7 @@ import numpy as np
 
 from traintrace_analysis.convergence.lasting import SHORTEST_ROW, lasting, runs
 from traintrace_analysis.convergence.signals import Signal
-from traintrace_analysis.convergence.surroundings import SHORTEST, surroundings
+from traintrace_analysis.convergence.surroundings import SHORTEST, Surroundings, surroundings
 from traintrace_analysis.convergence.tails import outlier_size
 from traintrace_analysis.step_window import Floats, Marks
 
@@ -17,6 +17,8 @@ _SCALES: Final = (1, 3, 8, 24)
 _JOINED: Final = 8  # values between two rises that are one
 _REMEMBERS: Final = 0.3  # correlation of neighbours from which on pushes are looked at
 _STANDS_OUT: Final = 4.0  # spreads
+_RETURNED: Final = 16  # values whose median tells where a series is
+_SOON: Final = 128  # values: two widths of what is usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def _mark_pushes(
     """Mark where noise that remembers itself was pushed: what the value before does not explain.
 
     In such noise a spike begins with one large push, while few of its values are independent of each other.
-    What began so must stick out of its surroundings too, or it is a new level.
+    What began so must come back, or it is a new level.
     """
     marks, spreads, levels = found
     around = surroundings(values)
@@ -133,17 +135,45 @@ def _mark_pushes(
     memory = float(usual[1:] @ usual[:-1]) / max(float(usual @ usual), 1e-12)
     if memory < _REMEMBERS:
         return
-    pushes = surroundings(values[1:] - memory * values[:-1])
+    pushes = surroundings(_pushes(values, memory, around))
     if pushes is None or not (pushes.above >= size.spreads).any():
         return
-    least = max(outlier_size(pushes, chance / 4.0), size.spreads)
+    least = max(outlier_size(pushes, chance / 2.0), size.spreads)
     for place in np.flatnonzero(pushes.above >= least):
         at = int(pushes.places[place]) + 1
         here = at - int(around.places[0])
-        if here >= 0 and around.above[here] >= _STANDS_OUT:
+        if here >= 0 and _came_back(values, at):
             marks[at] = True
             spreads[at] = max(spreads[at], pushes.above[place])
             levels[at] = np.fmin(levels[at], around.level[here])
+
+
+def _came_back(values: Floats, at: int) -> bool:
+    """Tell whether the values after `at` soon lie nearer to those before it than to the one there."""
+    before = float(np.median(values[max(0, at - _RETURNED) : at]))
+    after = values[at + 1 : at + 1 + _SOON]
+    if len(after) < _RETURNED:
+        return False
+    medians = np.median(np.lib.stride_tricks.sliding_window_view(after, _RETURNED), axis=1)
+    return float(medians.min()) < (before + values[at]) / 2.0
+
+
+def _pushes(values: Floats, memory: float, around: Surroundings) -> Floats:
+    """Give what the value before does not explain, from the second value on.
+
+    After one that sticks out it may be that this one was remembered or that it was not: what explains more counts.
+    Else a single value up would be followed by a push down, as if the noise had such tails.
+    """
+    before = values[:-1]
+    pushes: Floats = values[1:] - memory * before
+    out = around.places[np.maximum(around.above, around.below) >= _STANDS_OUT]
+    out = out[out < len(before)]
+    usual = around.level[out - around.places[0]]
+    expected = (1.0 - memory) * usual
+    forgotten = values[out + 1] - memory * usual
+    closer = np.abs(forgotten - expected) < np.abs(pushes[out] - expected)
+    pushes[out] = np.where(closer, forgotten, pushes[out])
+    return pushes
 
 
 def _spike(signal: Signal, run: tuple[int, int], spreads: Floats, levels: Floats) -> Spike | None:

@@ -137,6 +137,37 @@ def test_a_step_down_of_the_loss_is_no_spike() -> None:
     assert of_convergence(analysed(400, logged(loss=loss))) == {}
 
 
+def remembering(memory: float, seed: int = 3, steps: int = 1_000) -> np.ndarray:
+    """Give a level with noise of a tenth that remembers itself."""
+    pushes = np.random.default_rng(seed).normal(size=steps) * 0.1 * np.sqrt(1.0 - memory**2)
+    noise = [0.0]
+    for push in pushes[1:]:
+        noise.append(memory * noise[-1] + push)
+    return np.exp(np.asarray(noise))
+
+
+@pytest.mark.parametrize("memory", [0.5, 0.9])
+def test_a_single_value_is_a_spike_in_noise_that_remembers_itself_too(memory: float) -> None:
+    loss = remembering(memory)
+    assert of_convergence(analysed(1_000, logged(loss=loss))) == {}
+    loss[499] *= 4.0
+    found = of_convergence(analysed(1_000, logged(loss=loss)))
+    assert found["LOSS_SPIKE"].evidence["highest_step"] == 500
+
+
+def test_a_slow_spike_in_noise_that_remembers_itself_is_known_by_its_first_push() -> None:
+    loss = remembering(0.9)
+    loss[499:] *= 1.0 + 1.2 * np.exp(-np.arange(501) / 30.0)
+    found = of_convergence(analysed(1_000, logged(loss=loss)))
+    assert found["LOSS_SPIKE"].evidence["first_spike_step"] == 500
+
+
+def test_a_new_level_in_noise_that_remembers_itself_is_no_spike() -> None:
+    loss = remembering(0.9)
+    loss[499:] *= 2.2
+    assert "LOSS_SPIKE" not in of_convergence(analysed(1_000, logged(loss=loss)))
+
+
 def test_gradients_that_stay_thirty_times_as_large_have_exploded() -> None:
     norm = np.exp(0.3 * np.random.default_rng(3).normal(size=400))
     norm[320:] *= 30.0

@@ -126,7 +126,8 @@ OF_LOSS: Final = Rule(
             fires=(
                 "Single values, or medians of 3, 8 or 24 in a row, lie six robust standard deviations or more above what is usual "
                 "before and after them, a tenth or more above that level and a fiftieth of the first loss, and are "
-                "larger, or more in a row, than the run's own noise brings about in one of 200 runs. Needs 64 logged values."
+                "larger, or more in a row, than the run's own noise brings about in one of 200 runs. Where values remember those "
+                "before them, a single jump of six standard deviations of the usual ones that came back will do. Needs 64 logged values."
             ),
             never=(
                 "A spike of the size of what heavy-tailed noise shows by itself; a rise that did not come back (DIVERGED, "
