@@ -98,7 +98,7 @@ def run_pairs(
                 return _outcome(_undecided(decision, against[0]), runs, tuple(against))
             say(f"pair {number} of {most} at most: {name} takes {_typical_ms(run)} ms a step")
         pairs.append(_pair(runs["A"][-1], runs["B"][-1], a_first))
-        decision = decide(pairs) if number in LOOKS else decision
+        decision = decide(pairs, most=most) if number in LOOKS else decision
         if decision.decision in ("FAIL", "PASS"):
             break
         failing = own_time_fails(owns) if number in LOOKS else None
@@ -106,8 +106,6 @@ def run_pairs(
             return _outcome(failing, runs, (), own_phase(owns))
         if number in LOOKS and number < most:
             say(decision.headline)
-    if decision.decision == "CONTINUE":
-        decision = _undecided(decision, f"{most} pairs do not decide, and no more were allowed")
     notes = waiting_for_cpu(owns) if decision.decision == "INCONCLUSIVE" else ()
     return replace(_outcome(decision, runs, ()), notes=tuple(notes))
 

@@ -105,17 +105,16 @@ def test_what_rare_stalls_may_cost_is_not_within_a_threshold_below_it(stall_ms: 
     assert wide.guard.outcome == "WITHIN_THRESHOLD"
 
 
-def pairs(apart: float, seed: int = 0, scatter: float = 0.005) -> PairsDecision:
-    """Decide about pairs with equal usual steps, whose means lie `apart`."""
+def pairs(apart: float, seed: int = 0, scatter: float = 0.005, number: int = 12) -> PairsDecision:
+    """Decide about so many pairs with equal usual steps, whose means lie `apart`."""
     rng = np.random.default_rng(seed)
-    return decide(
-        [
-            Pair(a, b, first, a + scatter * odd, b + apart + scatter * even)
-            for first, (a, b, odd, even) in zip(
-                interleaved(12), 0.005 * rng.standard_normal((12, 4)), strict=True
-            )
-        ]
-    )
+    made = [
+        Pair(a, b, first, a + scatter * odd, b + apart + scatter * even)
+        for first, (a, b, odd, even) in zip(
+            interleaved(12), 0.005 * rng.standard_normal((12, 4)), strict=True
+        )
+    ]
+    return decide(made[:number], most=number)
 
 
 def test_pairs_fail_by_the_mean_alone_and_say_so() -> None:
@@ -145,6 +144,13 @@ def test_pairs_pass_only_if_the_mean_excludes_the_margin_as_well() -> None:
     assert all(one.smallest_detectable and one.smallest_detectable > 0.03 for one in blocked)
     stalled = [pairs(0.05, seed=seed, scatter=6.0) for seed in range(40)]
     assert sum(one.decision == "PASS" for one in stalled) <= 2
+
+
+def test_where_no_more_pairs_are_allowed_the_reason_stands_too() -> None:
+    found = pairs(0.08, seed=3, scatter=12.0, number=6)
+    assert (found.decision, found.next_look) == ("INCONCLUSIVE", None)
+    assert found.headline.startswith("The pairs do not decide, after 6 pairs")
+    assert "the usual step would pass" in found.headline
 
 
 def test_what_passes_says_what_is_excluded_of_the_mean_as_well() -> None:

@@ -90,6 +90,7 @@ def test_noise_that_hides_the_answer_is_inconclusive_and_says_what_could_be_seen
     content = json.loads(result.stdout)
     assert (content["decision"], content["pairs"]) == ("INCONCLUSIVE", 6)
     assert content["smallest_detectable"] > 0.05
+    assert content["headline"].startswith("The pairs do not decide, after 6 pairs")
     assert "could not have been seen" in content["headline"]
     assert len(started) == 12
 

@@ -84,8 +84,15 @@ def interleaved(pairs: int) -> tuple[bool, ...]:
     return tuple(index % 2 == 0 for index in range(pairs))
 
 
-def decide(pairs: Sequence[Pair], rule: GateRule | None = None) -> PairsDecision:
+def decide(
+    pairs: Sequence[Pair], rule: GateRule | None = None, *, most: int = LOOKS[-1]
+) -> PairsDecision:
     """Decide after the pairs so far; a decision once made at a look stays.
+
+    Args:
+        pairs: In the order in which they ran.
+        rule: What counts; None for the thresholds' own.
+        most: So many pairs are allowed: the look after which an open answer is INCONCLUSIVE.
 
     Raises:
         ValueError: A mean is not finite.
@@ -104,7 +111,7 @@ def decide(pairs: Sequence[Pair], rule: GateRule | None = None) -> PairsDecision
             return mean_fails(look, usual, mean, rule)
         if now.fails[0] or now.passes[0]:
             return decision_of("FAIL" if now.fails[0] else "PASS", look, usual, rule, beside)
-    last: Decision = "INCONCLUSIVE" if look == LOOKS[-1] else "CONTINUE"
+    last: Decision = "INCONCLUSIVE" if look >= most else "CONTINUE"
     return decision_of(last, look, usual, rule, beside)
 
 

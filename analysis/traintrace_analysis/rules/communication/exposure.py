@@ -14,7 +14,7 @@ from traintrace_analysis.step_window import Floats
 from traintrace_analysis.thresholds import limit
 from traintrace_analysis.traces import TraceAnalysis
 
-ALONE: Final = "one rank trains alone"
+ALONE: Final = "one rank trains"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
