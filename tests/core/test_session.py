@@ -255,6 +255,24 @@ def test_memory_peaks_are_per_step_and_the_largest_is_kept(open_session: Any, wa
     assert memory.resets == (3 if wanted else 0)
 
 
+def test_names_of_logged_values_are_bounded(open_session: Any) -> None:
+    from traintrace.recording.logged import MAX_NAMES
+
+    session = open_session()
+    with pytest.warns(TraintraceWarning, match="names are logged: the rest is not recorded"):
+        for number in range(MAX_NAMES + 20):
+            session.journal.write(A.INPUT_WAIT)
+            session.journal.write(~A.INPUT_WAIT)
+            session.log("loss", 1.0)
+            session.log(f"loss of batch {number}", 2.0)
+            session.capture.complete()
+        session.flush()
+    session.finish("completed")
+    names = [scalar.name for scalar in read(session).scalars]
+    assert names.count("loss") == MAX_NAMES + 20
+    assert len(set(names)) == MAX_NAMES
+
+
 def test_names_of_regions_are_bounded(open_session: Any) -> None:
     from traintrace.recording.regions import MAX_REGIONS, OTHER_REGIONS
 

@@ -86,7 +86,7 @@ class Drain:
         self._interval_s = interval_s
         self._retention = Retention(writer, keep_last=keep_last or KEEP_LAST, keep_steps=keep_steps)
         self._events = EventLog()
-        self._scalars = LoggedValues()
+        self._scalars = LoggedValues(faults)
         self._abandoned = 0  # the steps up to this number are flagged in the file
         self._flush_lock = threading.Lock()
         self._stop = threading.Event()

@@ -2,9 +2,13 @@
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from traintrace import facts
+from traintrace.faults import FaultReporter
+
+# Names beyond this many are not recorded: a name made from a counter must not fill the disk.
+MAX_NAMES: Final = 100
 
 
 class Deferred(Protocol):
@@ -20,7 +24,9 @@ class Deferred(Protocol):
 class LoggedValues:
     """Takes values from training, gives them to the drain."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: FaultReporter) -> None:
+        self._faults = faults
+        self._names: set[str] = set()
         self._arrived: deque[facts.Scalar] = deque()
         self._deferred: list[tuple[int, str, Deferred]] = []
 
@@ -31,11 +37,14 @@ class LoggedValues:
 
     def add(self, scalar: facts.Scalar) -> None:
         """Queue a value that is known; may be called from any thread."""
-        self._arrived.append(scalar)
+        if self._has_room(scalar.name):
+            self._arrived.append(scalar)
 
     def add_of_step(self, step: int, pairs: Sequence[tuple[str, object]]) -> None:
         """Queue what a capture carried; called by the drain."""
         for name, value in pairs:
+            if not self._has_room(name):
+                continue
             if isinstance(value, float):
                 self._arrived.append(facts.Scalar(step, name, value))
             else:
@@ -53,3 +62,12 @@ class LoggedValues:
         while self._arrived:  # training may be adding
             taken.append(self._arrived.popleft())
         return taken
+
+    def _has_room(self, name: str) -> bool:
+        if name in self._names:
+            return True
+        if len(self._names) >= MAX_NAMES:
+            self._faults.warn(f"more than {MAX_NAMES} names are logged: the rest is not recorded")
+            return False
+        self._names.add(name)
+        return True
