@@ -35,6 +35,10 @@ def _state(family: Family, context: Context, findings: Sequence[Finding]) -> Fam
     missing = {rule.topic: why for rule in family.rules if (why := rule.missing(context))}
     if len(missing) == len(family.rules):
         return FamilyState("not_measured", f"Not measured: {_all_missing(missing.values())}.", None)
+    essential = [missing[rule.topic] for rule in family.essential if rule.topic in missing]
+    if essential:
+        rest = f"Not measured: {_all_missing(essential)}{_observed(findings)}."
+        return FamilyState("not_measured", rest, None)
     if context.short and any(rule.needs_steps for rule in family.rules):
         return FamilyState("insufficient", short_reason(context.window), None)
     doubt = family.doubt(context)
@@ -45,19 +49,26 @@ def _state(family: Family, context: Context, findings: Sequence[Finding]) -> Fam
         return FamilyState("insufficient", f"The evidence for {listed(unsure)} is too weak.", None)
     seen = [rule.topic for rule in family.rules if applicable(rule, context)]
     reason = f"No cause found in {listed(seen)}"
-    notes = [finding for finding in findings if finding.kind != "COMPUTE_BOUND"]
-    small = [finding.kind for finding in notes if finding.cost_s > 0.0]
-    observed = [finding.kind for finding in notes if not finding.cost_s > 0.0]
+    small = [finding.kind for finding in _notes(findings) if finding.cost_s > 0.0]
     if small:
         over = (
             "is over its share but costs" if len(small) == 1 else "are over their shares but cost"
         )
         reason += f"; {listed(small)} {over} too little to matter"
-    if observed:
-        reason += f"; observed: {listed(observed)}"
+    reason += _observed(findings)
     if missing:
         reason += f"; not measured: {listed(_by_reason(missing.values()))}"
     return FamilyState("clean", reason + ".", None)
+
+
+def _notes(findings: Iterable[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.kind != "COMPUTE_BOUND"]
+
+
+def _observed(findings: Iterable[Finding]) -> str:
+    """Name the observations that cost nothing, to follow a sentence; "" without any."""
+    kinds = [finding.kind for finding in _notes(findings) if not finding.cost_s > 0.0]
+    return f"; observed: {listed(kinds)}" if kinds else ""
 
 
 def _all_missing(whys: Iterable[str]) -> str:

@@ -14,6 +14,11 @@ def number(value: float) -> str:
     return f"{rounded:,.{decimals}f}"
 
 
+def any_number(value: float) -> str:
+    """Write three significant digits, with a power of ten for what is far from everyday size: 4.12, 1e-09."""
+    return number(value) if 1e-3 <= abs(value) < 1e6 or value == 0 else f"{value:.3g}"
+
+
 def count(value: float, noun: str) -> str:
     """Write "1 step" or "1,204 steps"."""
     return f"{value:,.0f} {noun}" if value == 1 else f"{value:,.0f} {noun}s"
@@ -54,8 +59,8 @@ def operations(value: float) -> str:
     """Write an amount of floating-point work, from "412 kFLOP" to "37.2 PFLOP"."""
     for power, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
         if abs(value) >= 0.999_5 * power:
-            return f"{number(value / power)} {unit}FLOP"
-    return f"{number(value / 1e3)} kFLOP"
+            return f"{any_number(value / power)} {unit}FLOP"
+    return f"{any_number(value / 1e3)} kFLOP"
 
 
 def exact_percent(share: float) -> str:
@@ -64,6 +69,13 @@ def exact_percent(share: float) -> str:
     if 0 < value < 0.01:
         return "<0.01 %"
     return f"{value:.2f} %" if 0 < value < 0.1 else f"{value:.1f} %"
+
+
+def capped_percent(share: float) -> str:
+    """Write a share that cannot be more than 1 and is: beyond ten times that its size says nothing more."""
+    if abs(share) <= 10.0:
+        return exact_percent(share) if share >= 0.0 else f"-{exact_percent(-share)}"
+    return "over 1,000 %" if share > 0.0 else "under -1,000 %"
 
 
 def percent(share: float) -> str:

@@ -89,7 +89,7 @@ class TraceOptions:
         _check_seconds("wait_for_ranks_s", self.wait_for_ranks_s, least=0.0)
         if self.flops_per_step != COUNT:
             _check_positive("flops_per_step", self.flops_per_step, f'a number above 0, "{COUNT}"')
-        _check_positive("peak_tflops", self.peak_tflops, "a number above 0")
+        check_peak(self.peak_tflops)
 
     def to_json(self) -> str:
         """Give the options as one line of JSON, e.g. for a command line."""
@@ -149,11 +149,20 @@ def check_steps(name: str, value: Any) -> None:
         raise UsageError(f"{name}={value!r}: use the first and the last step, from 1, or None")
 
 
+def check_peak(value: Any) -> None:
+    """Check what a device is said to do [1e12 operations/s], or None.
+
+    Raises:
+        UsageError: It is no such number; the message calls it `peak_tflops`.
+    """
+    _check_positive("peak_tflops", value, "a number above 0 in 1e12 operations a second")
+
+
 def _check_positive(name: str, value: Any, wanted: str) -> None:
     if value is None:
         return
     known = isinstance(value, Real) and not isinstance(value, bool)
-    if not known or not LEAST <= float(value) <= MOST:
+    if not known or not LEAST <= value <= MOST:
         raise UsageError(f"{name}={value!r}: use {wanted}, or None")
 
 

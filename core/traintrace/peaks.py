@@ -1,10 +1,14 @@
-"""What devices can do at most, by their exact name: the vendors' dense figures, each with its source."""
+"""What devices can do at most, by their exact name: dense figures, published or derived, each with its source."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any, Final
+
+# What the source of a figure begins with that no vendor publishes.
+DERIVED: Final = "derived from "
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +17,7 @@ class DevicePeaks:
 
     Attributes:
         tflops: Operations a second [1e12] by number format; one that is missing has no dense figure.
-        source: Where the vendor says so.
+        source: Where the vendor says so; behind "derived from ..." where only what they follow from stands.
     """
 
     tflops: Mapping[str, float]
@@ -37,7 +41,12 @@ def known_devices() -> tuple[str, ...]:
 def _table() -> Mapping[str, DevicePeaks]:
     content = json.loads(files("traintrace").joinpath("device_peaks.json").read_text("utf-8"))
     return {
-        name: DevicePeaks(dict(device["tflops"]), device["source"])
+        name: DevicePeaks(dict(device["tflops"]), _source(device))
         for device in content["devices"]
         for name in device["names"]
     }
+
+
+def _source(device: Mapping[str, Any]) -> str:
+    derived = device.get("derived")
+    return f"{DERIVED}{derived}: {device['source']}" if derived else str(device["source"])

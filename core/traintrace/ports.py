@@ -115,6 +115,9 @@ class FlopCounter(Protocol):
     def begin(self, session: Any) -> None:
         """Count steps of `session`, which is being set up on this thread."""
 
+    def before_backward(self, tensors: object) -> None:
+        """A backward from these tensors is about to begin."""
+
     def enter(self, account: int) -> None:
         """The outermost call of a forward or a backward begins."""
 

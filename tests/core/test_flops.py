@@ -210,12 +210,20 @@ def test_a_step_that_raised_is_counted_when_it_is_made_again(tmp_path: Path) -> 
 
 
 def test_number_formats_are_those_that_were_computed_in(tmp_path: Path) -> None:
-    def mixed(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("cpu", torch.bfloat16):
-            return mean_square(model, batch)
+    class Mixed(nn.Module):
+        """Its first layer is in float32 and its second in bfloat16."""
 
-    step = only(train(tmp_path, two_layers, random_batches(*EIGHT), loss=mixed).flops.counted)
-    assert step.flops == {"bf16": two_layers_flops(4)}
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(8, 16), nn.Linear(16, 4).bfloat16()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            output: torch.Tensor = self.second(self.first(x).relu().bfloat16())
+            return output
+
+    step = only(train(tmp_path, Mixed, random_batches(*EIGHT)).flops.counted)
+    second = 3 * 2 * 4 * 16 * 4
+    assert step.flops == {"fp32": two_layers_flops(4) - second, "bf16": second}
     double = train(
         tmp_path, lambda: two_layers().double(), [b.double() for b in random_batches(*EIGHT)]
     )

@@ -17,7 +17,8 @@ from tests.labs.counted import COLUMNS, mean_square, no_graphs, random_batches, 
 from tests.labs.torch_loop import CountingBackend
 from traintrace import open_run
 from traintrace.ports import Ports
-from traintrace.pytorch.flops import COMPILED, COUNTED_STEPS, StepFlopCounter
+from traintrace.pytorch.flop_refusals import COMPILED
+from traintrace.pytorch.flops import COUNTED_STEPS, StepFlopCounter
 from traintrace_plain_torch import trace
 
 STEPS = 9

@@ -1,6 +1,7 @@
 """The lens on efficiency: its section, and what people read."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -58,6 +59,34 @@ def test_an_impossible_mfu_is_shown_as_it_is() -> None:
     text = page(summary)
     assert "impossible" in text
     assert "-" in next(line for line in text.splitlines() if "compute_overhead" in line)
+
+
+@pytest.mark.parametrize("peak", [1e-15, 1e-9])
+def test_an_mfu_beyond_all_sense_is_no_long_number(peak: float) -> None:
+    rank = with_flops(make_rank(100), flops_per_step=1e12, peak_tflops=peak)
+    text = page(summary_of(rank))
+    assert "MFU over 1,000 % of the run" in text
+    assert "An MFU of over 1,000 % is impossible" in text
+    assert f"peak {peak:g} TFLOP/s (as given)" in text
+    assert not re.search(r"\d{5}", text)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_peak_that_no_device_has_is_told() -> None:
+    rank = with_flops(make_rank(100), flops_per_step=1e12, peak_tflops=1e30)
+    text = page(summary_of(rank))
+    assert "A peak of 1e+30 TFLOP/s is more than any device has" in text
+    assert "give peak_tflops in 1e12 operations a second" in " ".join(text.split())
+    assert not re.search(r"\d{5}|\d,\d{3},\d{3}", text)
+
+
+def test_a_derived_peak_is_not_called_published() -> None:
+    rank = on_gpu(make_rank(100), "Apple M1 Max (24 GPU cores)")
+    summary = summary_of(with_flops(rank, counted_step(3, 10**9), peak_tflops=None))
+    assert summary["efficiency"]["peak"]["source"].startswith(
+        "derived from 24 of 32 cores: https://"
+    )
+    assert "peak 7.80 fp32 TFLOP/s (derived, dense)" in page(summary)
 
 
 def test_a_published_peak_is_told_with_its_format() -> None:

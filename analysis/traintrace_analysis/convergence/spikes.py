@@ -155,7 +155,7 @@ def _came_back(values: Floats, at: int) -> bool:
     if len(after) < _RETURNED:
         return False
     medians = np.median(np.lib.stride_tricks.sliding_window_view(after, _RETURNED), axis=1)
-    return float(medians.min()) < (before + values[at]) / 2.0
+    return float(medians.min()) < (before + float(values[at])) / 2.0
 
 
 def _pushes(values: Floats, memory: float, around: Surroundings) -> Floats:

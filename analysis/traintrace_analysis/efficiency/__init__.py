@@ -12,6 +12,7 @@ from traintrace_analysis.efficiency.measuring import (
     with_peak,
 )
 from traintrace_analysis.efficiency.model import EfficiencyBudget, Work
+from traintrace_analysis.efficiency.peak import told_of_peak
 
 __all__ = [
     "EfficiencyBudget",
@@ -19,5 +20,6 @@ __all__ = [
     "measure_efficiency",
     "name_findings",
     "problems",
+    "told_of_peak",
     "with_peak",
 ]

@@ -9,17 +9,20 @@ from typing import Final
 from traintrace.accounts import GROUPS
 from traintrace.facts import ABANDONED, FLOPS_COUNTED, RankFacts, RunFacts
 from traintrace.flopfacts import FlopFacts
+from traintrace.options import check_peak
 from traintrace_analysis.efficiency import lines as names
 from traintrace_analysis.efficiency.model import Anchor, EfficiencyBudget, Work
 from traintrace_analysis.efficiency.peak import find_anchor, training_format
 from traintrace_analysis.efficiency.work import measure_work
 from traintrace_analysis.findings import Finding
 from traintrace_analysis.step_window import StepWindow
-from traintrace_analysis.wording import exact_percent, seconds
+from traintrace_analysis.wording import any_number, capped_percent, seconds
 
 _GIGA: Final = 10**9
 _TERA: Final = 10**12
 _COMPUTE: Final = GROUPS["compute"]
+# In 1e12 operations a second: a hundred times what any device in the table does in any format.
+_MOST_OF_A_DEVICE: Final = 1e6
 
 
 def measure_efficiency(
@@ -68,7 +71,7 @@ def measure_efficiency(
         if useful_ns is None or compute_ns <= 0
         else useful_ns / compute_ns,
         by_rank={one.rank: _mfu(one, facts.plugin) for one in ranks},
-        problem=_problem(useful_ns, total_ns, compute_ns if is_true_time else None),
+        problem=_problem(anchor, useful_ns, total_ns, compute_ns if is_true_time else None),
         reason=reason,
         asked=bool(flops.counted or flops.not_counted or flops.flops_per_step or flops.peak_tflops),
         named_by={},
@@ -90,7 +93,12 @@ def problems(budget: EfficiencyBudget | None) -> tuple[str, ...]:
 
 
 def with_peak(facts: RunFacts, peak_tflops: float | None) -> RunFacts:
-    """Give the run with this peak [1e12 operations/s] for every device; None leaves what the run says."""
+    """Give the run with this peak [1e12 operations/s] for every device; None leaves what the run says.
+
+    Raises:
+        UsageError: It is no peak.
+    """
+    check_peak(peak_tflops)
     if peak_tflops is None:
         return facts
     ranks = [
@@ -187,16 +195,24 @@ def _counting_ns(rank: RankFacts) -> int | None:
     return sum(counted) - round(len(counted) * median(others))
 
 
-def _problem(useful_ns: int | None, total_ns: int, compute_ns: int | None) -> str:
+def _problem(
+    anchor: Anchor | None, useful_ns: int | None, total_ns: int, compute_ns: int | None
+) -> str:
     """Say why the numbers cannot be right; "" if they can."""
-    if useful_ns is None:
+    if useful_ns is None or anchor is None:
         return ""
+    peak = max(anchor.tflops.values(), default=0.0)
+    if peak > _MOST_OF_A_DEVICE:
+        return (
+            f"A peak of {any_number(peak)} TFLOP/s is more than any device has: "
+            "give peak_tflops in 1e12 operations a second."
+        )
     blame = (
         "The operations are too many or the peak is too low: look at flops_per_step, peak_tflops and the "
         "number format."
     )
     if useful_ns > total_ns:
-        return f"An MFU of {exact_percent(useful_ns / total_ns)} is impossible. {blame}"
+        return f"An MFU of {capped_percent(useful_ns / total_ns)} is impossible. {blame}"
     if compute_ns is not None and useful_ns > compute_ns:
         return (
             f"The work takes {seconds(useful_ns / 1e9)} at the device's peak and took "

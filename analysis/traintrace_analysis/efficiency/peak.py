@@ -5,7 +5,7 @@ from typing import Final
 
 from traintrace.facts import RankFacts
 from traintrace.flopfacts import FlopFacts
-from traintrace.peaks import peaks_of
+from traintrace.peaks import DERIVED, peaks_of
 from traintrace_analysis.efficiency.model import Anchor
 from traintrace_analysis.wording import listed
 
@@ -57,3 +57,10 @@ def find_anchor(rank: RankFacts, formats: Iterable[str | None]) -> Anchor | str:
     if missing:
         return f"no dense peak in {listed(missing)} is published for {setup.device_name}; give peak_tflops"
     return Anchor(known, device.source)
+
+
+def told_of_peak(source: str) -> str:
+    """Say whose figure a peak is, to stand behind it in brackets."""
+    if source == GIVEN:
+        return "as given"
+    return "derived, dense" if source.startswith(DERIVED) else "published, dense"

@@ -58,8 +58,10 @@ class Family:
 
     Attributes:
         doubt: Says why the family cannot be called clean though no rule found a cause; "" if it can.
+        essential: Those of `rules` without which the family is not measured, whatever the others saw.
     """
 
     name: str
     rules: tuple[Rule, ...]
     doubt: Callable[[Context], str] = always
+    essential: tuple[Rule, ...] = ()

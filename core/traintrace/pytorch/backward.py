@@ -10,6 +10,7 @@ import torch
 from traintrace.accounts import BACKWARD
 from traintrace.patching import replace_attribute
 from traintrace.pytorch.graphs import outside_graphs
+from traintrace.recording.counting import CountingJournal
 from traintrace.recording.journal import Journal
 
 
@@ -29,12 +30,15 @@ def _charged(journal: Journal, original: Callable[..., Any]) -> Callable[..., An
     enter, leave = journal.marker(BACKWARD), journal.marker(~BACKWARD)
     plain, now = journal.plain, journal.now
     is_compiling, is_foreign = torch.compiler.is_compiling, journal.is_foreign
+    look = journal.before_backward if isinstance(journal, CountingJournal) else None
 
     @outside_graphs
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
         if is_compiling() or (get_ident() != journal.owner and is_foreign(get_ident())):
             return original(*args, **kwargs)
+        if look is not None:
+            look(_roots(*args, **kwargs))
         try:
             enter()
             return original(*args, **kwargs)
@@ -45,3 +49,8 @@ def _charged(journal: Journal, original: Callable[..., Any]) -> Callable[..., An
                 plain((now(), ~BACKWARD))
 
     return backward
+
+
+def _roots(*args: Any, **kwargs: Any) -> object:
+    """Give what a call of `backward` or `grad` starts from, however it was passed."""
+    return args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))

@@ -5,53 +5,29 @@ operation, lets it do what it would do, and notes its size. The formulas are tor
 (`torch.utils.flop_counter`), and a few for what it leaves out; unlike torch's mode, ours takes no operation
 apart and puts no hook on any module, so results stay the same to the bit.
 
-Not counted: evaluation and what else runs without gradients outside the model, the optimizer, and steps of
-models that are compiled or shared in pieces, for which the run says why.
+Not counted: evaluation and what else runs without gradients outside the model, the optimizer, and steps in
+which counting could change something (`flop_refusals`), for which the run says why.
 """
 
 import threading
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import torch
 
 from traintrace.accounts import BACKWARD, FORWARD, INPUT_WAIT
-from traintrace.facts import FLOPS_COUNTED, WARMUP
+from traintrace.facts import FLOPS_COUNTED
 from traintrace.flopfacts import CountedStep, FlopFacts
 from traintrace.pytorch.flop_formulas import uses_tf32
+from traintrace.pytorch.flop_refusals import reason_against, reason_against_backward
+from traintrace.pytorch.flop_tally import StepTally
 from traintrace.pytorch.flop_watcher import FlopWatcher
-from traintrace.pytorch.graphs import graphs_exist, outside_graphs
+from traintrace.pytorch.graphs import outside_graphs
 from traintrace.recording.journal import OPEN
-from traintrace.recording.steps import StepCapture
 from traintrace.session import Session
 
 # Counted steps, after the warm-up that was asked for: few, and apart, so that batches differ.
 COUNTED_STEPS: Final = (3, 8, 21, 55, 144)
-
-COMPILED: Final = "torch compiled something here, and counting could change its graphs; give flops_per_step as a number"
-SHARED: Final = (
-    "the model is shared in pieces ({}), where counting is not proven to leave it alone; "
-    "give flops_per_step as a number"
-)
-_WHOLE_MODELS: Final = (None, "single_process", "ddp", "distributed_unknown")
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What was seen of one step.
-
-    Attributes:
-        capture: The step; its sizes are read when it has ended.
-        forward, backward: Operations by number format.
-        recomputed: Operations that were done again in backward.
-    """
-
-    capture: StepCapture
-    forward: Counter[str] = field(default_factory=Counter)
-    backward: Counter[str] = field(default_factory=Counter)
-    recomputed: int = 0
 
 
 class StepFlopCounter:
@@ -59,7 +35,7 @@ class StepFlopCounter:
 
     def __init__(self, counted_steps: Sequence[int] = COUNTED_STEPS) -> None:
         self._wanted = list(counted_steps)
-        self._tallies: dict[int, _Tally] = {}
+        self._tallies: dict[int, StepTally] = {}
         self._unknown: set[str] = set()
         self._refused = ""
         self._session: Session | None = None
@@ -87,6 +63,9 @@ class StepFlopCounter:
         """The outermost call of a forward or a backward begins."""
         session = self._session
         if session is None or not self._wanted or session.steps + 1 < self._wanted[0]:
+            # Given up inside a call that was watched: each call that ends takes its own entry away.
+            if self._open:
+                self._open.append((account, None))
             return
         with session.faults.guard("the operations of this step"):
             self._enter(session, account)
@@ -115,7 +94,7 @@ class StepFlopCounter:
         watcher.put_on()
 
     @outside_graphs
-    def _tally_of(self, session: Session, step: int, account: int) -> _Tally | None:
+    def _tally_of(self, session: Session, step: int, account: int) -> StepTally | None:
         """Give the tally of the step that is open; None if this call is not to be counted."""
         capture, known = session.capture, self._tallies.get(step)
         if account == FORWARD and not torch.is_grad_enabled():
@@ -126,21 +105,14 @@ class StepFlopCounter:
         journal = session.journal
         if not (journal.holds(INPUT_WAIT) or journal.holds(OPEN)):
             return None  # between steps
-        self._refused = self._reason_against(session)
+        self._refused = reason_against(session.setup)
         if self._refused:
             self._wanted.clear()
             return None
         self._take_all_off()  # what a signal's exception left of an earlier step
-        self._tallies[step] = tally = _Tally(capture)
+        self._tallies[step] = tally = StepTally(capture)
         capture.flags |= FLOPS_COUNTED
         return tally
-
-    @outside_graphs
-    def _reason_against(self, session: Session) -> str:
-        setup = session.setup
-        if setup.compiled or graphs_exist():
-            return COMPILED
-        return "" if setup.strategy in _WHOLE_MODELS else SHARED.format(setup.strategy)
 
     @outside_graphs
     def leave(self, account: int) -> None:
@@ -162,14 +134,12 @@ class StepFlopCounter:
                 self._take(watcher, tally, account)
 
     @outside_graphs
-    def _take(self, watcher: FlopWatcher, tally: _Tally, account: int) -> None:
+    def _take(self, watcher: FlopWatcher, tally: StepTally, account: int) -> None:
         """Book what `watcher` noted since the last time; `account` is where it was."""
         notes, watcher.notes = watcher.notes, []
         self._unknown |= watcher.unknown
-        if watcher.is_sharded:
-            self._refused = SHARED.format("DTensor")
-            self._tallies.clear()
-            self._wanted.clear()
+        if watcher.refused:
+            self._refuse(watcher.refused)
         # What runs in backward with gradients on is done again for a block that kept nothing; if all of it
         # does, the backward itself is to be differentiated.
         again = account == BACKWARD and any(not with_grad for _, _, with_grad in notes)
@@ -178,6 +148,29 @@ class StepFlopCounter:
                 tally.recomputed += flops
             else:
                 (tally.backward if account == BACKWARD else tally.forward)[name] += flops
+
+    @outside_graphs
+    def before_backward(self, tensors: object) -> None:
+        """A backward from these tensors is about to begin, which is not watched as yet."""
+        session = self._session
+        if session is None or threading.get_ident() != self._thread:
+            return
+        if not self._open and session.steps + 1 not in self._wanted:
+            return
+        with session.faults.guard("the operations of this step"):
+            # Inside a backward, autograd has put on again what was taken off inside an earlier node of it.
+            reason = self._refused or reason_against_backward(tensors)
+            if reason:
+                self._refuse(reason)
+
+    def _refuse(self, reason: str) -> None:
+        """Count nothing of this run, and let nothing more be watched."""
+        self._refused = reason
+        self._tallies.clear()
+        self._wanted.clear()
+        for _, watcher in self._open:
+            if watcher is not None:
+                watcher.take_off()
 
     def _stop(self) -> None:
         """The span ends: nothing is counted any more, and no mode of ours stays."""
@@ -203,9 +196,9 @@ class StepFlopCounter:
         done = [
             (step, tally)
             for step, tally in list(self._tallies.items())
-            if step <= completed and _is_whole(tally)
+            if step <= completed and tally.is_whole
         ]
-        counted = [_counted(step, tally) for step, tally in done]
+        counted = [tally.counted(step) for step, tally in done]
         whole = tuple(one for one in counted if one.total > one.backward_flops)
         return FlopFacts(
             counted=whole,
@@ -225,22 +218,3 @@ class StepFlopCounter:
         if self._first is None:
             return "all steps that could be counted are measured by a guard or traced by a profiler"
         return f"the run has no complete step with a number from {self._first} on"
-
-
-def _is_whole(tally: _Tally) -> bool:
-    capture = tally.capture
-    return capture.ended and not capture.flags & WARMUP
-
-
-def _counted(step: int, tally: _Tally) -> CountedStep:
-    capture = tally.capture
-    return CountedStep(
-        step=step,
-        micro_batches=capture.micro_batches,
-        samples=capture.samples,
-        tokens=capture.tokens,
-        padded_tokens=capture.padded_tokens,
-        flops=dict(tally.forward + tally.backward),
-        backward_flops=sum(tally.backward.values()),
-        recomputed_flops=tally.recomputed,
-    )

@@ -30,13 +30,28 @@ def describe_model(model: nn.Module | None) -> facts.Setup:
         setup,
         strategy=strategy_of(model),
         device_kind=device.type,
-        device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+        device_name=_device_name(device),
         device_count=1,
         precision=str(parameters[0].dtype).removeprefix("torch.") if parameters else None,
         compiled=runs_compiled(model) or runs_compiled(unwrap(model)),
         parameter_count=_count(parameters),
         dense=dense_model(unwrap(model)),
     )
+
+
+def _device_name(device: torch.device) -> str | None:
+    """Give the name by which the table of peaks knows a device; None if it does not tell one.
+
+    One Apple chip is sold with several numbers of GPU cores, which are part of its name here; an older
+    torch cannot tell them.
+    """
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    if device.type != "mps":
+        return None
+    name: Any = getattr(torch.backends.mps, "get_name", None)
+    cores: Any = getattr(torch.backends.mps, "get_core_count", None)
+    return None if name is None or cores is None else f"{name()} ({cores()} GPU cores)"
 
 
 def _count(parameters: list[nn.Parameter]) -> int | None:

@@ -37,6 +37,10 @@ class CountingJournal(Journal):
     def plain(self) -> None:
         """Let nobody go round the markers."""
 
+    def before_backward(self, tensors: object) -> None:
+        """Show the counter from what a backward is about to begin."""
+        self._counter.before_backward(tensors)
+
     def marker(self, code: int) -> Callable[[], None]:
         """Make the function that writes `code`, and tells the counter if it is one of the two accounts."""
         mark, counter = super().marker(code), self._counter

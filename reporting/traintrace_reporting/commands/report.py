@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from traintrace.flopfacts import LEAST, MOST
+from traintrace_reporting.commands.amounts import Peak
 from traintrace_reporting.commands.printing import EXIT_CODES, print_json
 
 
@@ -34,7 +34,7 @@ from traintrace_reporting.commands.printing import EXIT_CODES, print_json
 )
 @click.option(
     "--peak-tflops",
-    type=click.FloatRange(LEAST, MOST),
+    type=Peak(),
     metavar="N",
     help="What a device can do, in 1e12 operations a second, for MFU (default: as the run says, or by the "
     "device's name). Writes no files.",

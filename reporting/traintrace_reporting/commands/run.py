@@ -7,7 +7,7 @@ import click
 
 from traintrace.errors import UsageError
 from traintrace.launch.plan import Target
-from traintrace_reporting.commands.amounts import Operations
+from traintrace_reporting.commands.amounts import Operations, Peak
 from traintrace_reporting.commands.target import as_flag, target_arguments
 from traintrace_reporting.commands.torchrun_flags import given_flags, torchrun_options
 from traintrace_reporting.settings import FILE_NAME, load_settings, with_flags
@@ -69,7 +69,7 @@ _EPILOG = (
 )
 @click.option(
     "--peak-tflops",
-    type=float,
+    type=Peak(),
     metavar="N",
     help="What a device can do, in 1e12 operations a second (default: by the device's name).",
 )

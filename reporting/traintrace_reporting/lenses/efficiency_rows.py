@@ -6,13 +6,15 @@ from typing import Any, Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from traintrace_analysis.wording import operations
+from traintrace_analysis.efficiency import told_of_peak
+from traintrace_analysis.wording import any_number, capped_percent, operations
 from traintrace_reporting import format as plain
 from traintrace_reporting import layout
 from traintrace_reporting.format import clean, dig, finite
 from traintrace_reporting.lenses.efficiency import UNKNOWN
 
 _NAME, _TIME, _SHARE = 24, 12, 10
+_IMPOSSIBLE: Final = 10.0  # times the wall time: how much more is of no interest
 _SMALL: Final = 0.005  # of the wall time; lines below are told together
 _ALWAYS: Final = ("useful_compute", "compute_overhead")
 _CONVENTIONS: Final = {
@@ -45,10 +47,10 @@ def _note(lens: object, mfu: float | None) -> str:
         return "no MFU"
     steps = finite(dig(lens, "mfu", "steps"))
     low, high = finite(dig(lens, "mfu", "run_low")), finite(dig(lens, "mfu", "run_high"))
-    told = f"MFU {plain.percent(mfu)} of the run"
-    if low is not None and high is not None and plain.percent(low) != plain.percent(high):
-        told += f" ({plain.percent(low)} to {plain.percent(high)})"
-    return told if steps is None else f"{told}, {plain.percent(steps)} in steps"
+    told = f"MFU {capped_percent(mfu)} of the run"
+    if low is not None and high is not None and capped_percent(low) != capped_percent(high):
+        told += f" ({capped_percent(low)} to {capped_percent(high)})"
+    return told if steps is None else f"{told}, {capped_percent(steps)} in steps"
 
 
 def _lines(lens: object, width: int) -> Iterator[RenderableType]:
@@ -66,8 +68,12 @@ def _lines(lens: object, width: int) -> Iterator[RenderableType]:
 
 
 def _line(name: str, ns: float, total: float, kinds: str, width: int) -> Text:
-    share = f"-{plain.percent(-ns / total)}" if ns < 0.0 else plain.percent(ns / total)
-    text = f"  {name}".ljust(_NAME) + plain.seconds(ns / 1e9).rjust(_TIME) + share.rjust(_SHARE)
+    share, time = ns / total, plain.seconds(ns / 1e9).rjust(_TIME)
+    text = f"  {name}".ljust(_NAME)
+    if abs(share) > _IMPOSSIBLE:
+        text += capped_percent(share).rjust(_TIME + _SHARE)
+    else:
+        text += time + capped_percent(share).rjust(_SHARE)
     colour = "red" if ns < 0.0 and name == "compute_overhead" else ""
     line = Text.assemble((text, colour), (f"   {kinds}" if kinds else "", "yellow"))
     line.truncate(width, overflow="ellipsis")
@@ -77,6 +83,11 @@ def _line(name: str, ns: float, total: float, kinds: str, width: int) -> Text:
 def _kinds(lens: object, line: str) -> str:
     kinds = dig(lens, "named_by", line)
     return ", ".join(clean(kind, 24) for kind in kinds) if isinstance(kinds, list) else ""
+
+
+def _peak(value: object) -> str:
+    known = finite(value)
+    return "?" if known is None else any_number(known)
 
 
 def _basis(lens: object) -> Iterator[str]:
@@ -92,12 +103,12 @@ def _basis(lens: object) -> Iterator[str]:
         yield f"{operations(each)} a step ({told})"
     tflops = dig(peak, "tflops")
     if isinstance(tflops, Mapping) and tflops:
-        given = clean(dig(peak, "source")) == "given"
+        whose = told_of_peak(clean(dig(peak, "source")))
         each_peak = ", ".join(
-            plain.number(value) + ("" if clean(name) == UNKNOWN else f" {clean(name, 8)}")
+            _peak(value) + ("" if clean(name) == UNKNOWN else f" {clean(name, 8)}")
             for name, value in tflops.items()
         )
-        yield f"peak {each_peak} TFLOP/s ({'as given' if given else 'published, dense'})"
+        yield f"peak {each_peak} TFLOP/s ({whose})"
     again = finite(dig(work, "recomputed_share"))
     if again:
         yield f"{plain.percent(again)} more was computed again in backward and is overhead"

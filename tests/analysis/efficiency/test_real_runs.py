@@ -94,8 +94,16 @@ def test_the_peak_can_be_given_when_the_report_is_made(tmp_path: Path) -> None:
     told = CliRunner().invoke(main, ["report", str(ran.folder), "--peak-tflops", "1e-12", "--json"])
     assert told.exit_code == 0
     assert "impossible" in told.output
-    wrong = CliRunner().invoke(main, ["report", str(ran.folder), "--peak-tflops", "0"])
-    assert wrong.exit_code == 2
+
+
+@pytest.mark.parametrize("peak", ["0", "-1", "nan", "inf", "-inf", "1e31", "fast", ""])
+def test_a_peak_that_is_none_is_an_error_of_usage(tmp_path: Path, peak: str) -> None:
+    for command in (["report", str(tmp_path)], ["run"]):
+        told = CliRunner().invoke(
+            main, [*command, "--peak-tflops", peak, "x.py"][: len(command) + 3]
+        )
+        assert told.exit_code == 2
+        assert f"{peak!r}: use a number above 0 in 1e12 operations a second" in told.output
 
 
 def test_the_model_and_its_devices_names_reach_the_budget(tmp_path: Path) -> None:

@@ -108,6 +108,17 @@ def test_a_run_without_a_peak_says_what_to_do() -> None:
     assert "give peak_tflops" in analysis_of(known_work).families["efficiency"].reason
 
 
+def test_without_an_mfu_the_family_is_not_measured_whatever_the_lines_say() -> None:
+    """A line that stands out, named or not, makes no clean bill of an efficiency that nobody knows."""
+    dropped = {step: {"aborted": 300.0} for step in (20, 40, 60, 80)}
+    evaluated = {step: {"evaluation": 400.0} for step in (20, 40, 60, 80)}
+    for before, observed in ((dropped, True), (evaluated, False)):
+        state = analysis_of(make_rank(100, before_ms=before)).families["efficiency"]
+        assert state.state == "not_measured"
+        assert state.reason.startswith("Not measured: the operations of a step are not known")
+        assert state.reason.endswith("; observed: RECOVERABLE.") == observed
+
+
 @pytest.mark.parametrize("share", [0.31, 0.5, 0.9])
 @pytest.mark.parametrize("jitter", [0.03, 0.3])
 def test_a_clean_run_is_clean(share: float, jitter: float) -> None:

@@ -5,4 +5,7 @@ from typing import Final
 from traintrace_analysis.rules.efficiency import low_mfu, recoverable
 from traintrace_analysis.rules.rule import Family
 
-FAMILY: Final = Family("efficiency", rules=(low_mfu.RULE, recoverable.RULE))
+# Without an MFU nobody knows how efficient a run is, whatever its lines are.
+FAMILY: Final = Family(
+    "efficiency", rules=(low_mfu.RULE, recoverable.RULE), essential=(low_mfu.RULE,)
+)

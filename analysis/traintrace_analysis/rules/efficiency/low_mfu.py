@@ -5,11 +5,12 @@ from typing import Final
 from traintrace_analysis.context import NS_PER_S, Context
 from traintrace_analysis.efficiency import EfficiencyBudget
 from traintrace_analysis.efficiency import lines as names
+from traintrace_analysis.efficiency.peak import told_of_peak
 from traintrace_analysis.findings import Finding, Gain
 from traintrace_analysis.replay import without
 from traintrace_analysis.rules.rule import Kind, Rule
 from traintrace_analysis.thresholds import limit
-from traintrace_analysis.wording import number, operations, percent, seconds
+from traintrace_analysis.wording import any_number, operations, percent, seconds
 
 _SURE: Final = 0.9  # that a number is what the record says; what can be won is another matter
 _ADVICE: Final = {
@@ -93,8 +94,8 @@ def _why(budget: EfficiencyBudget, share: float, line: str, cost_s: float) -> st
     assert anchor is not None
     each = work.total / work.steps
     peaks = sorted(set(anchor.tflops.values()))
-    peak = " and ".join(number(one) for one in peaks)
-    whose = "as given" if anchor.source == "given" else "published, dense"
+    peak = " and ".join(any_number(one) for one in peaks)
+    whose = told_of_peak(anchor.source)
     text = (
         f"A step takes {operations(each)} ({_told(work.convention)}); at {peak} TFLOP/s ({whose}) all "
         f"{work.steps:,} take {seconds(budget.lines_ns.get(names.USEFUL, 0) / NS_PER_S)} of "
