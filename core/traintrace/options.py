@@ -43,7 +43,9 @@ class TraceOptions:
             report without them.
         flops_per_step: Floating-point operations of one step on one rank, a multiplication with its
             addition being two; "count" counts those of a few real steps, which take longer for it and are
-            left out of statistics. None leaves it at an estimate for known transformers.
+            left out of statistics. That results stay the same to the bit is proven without autocast, which is why
+            nothing is counted under one for the CPU; under one for a GPU it is not proven. None leaves it at an
+            estimate for known transformers.
         peak_tflops: What the device can do in the number format that trains [1e12 operations/s]; None
             looks it up by the device's exact name.
         profile_steps: First and last of the steps that the framework's profiler traces, into the run's
