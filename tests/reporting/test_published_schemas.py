@@ -13,15 +13,19 @@ from click.testing import CliRunner
 
 from tests.labs.coresessions import open_session, step
 from tests.labs.guarded import make_summary
+from tests.labs.kineto import NCCL, KinetoFile
 from tests.labs.runs import CPU_STEP
 from traintrace_analysis.comparison.model import Verdict
 from traintrace_analysis.divergence import State
+from traintrace_analysis.traces.comparing import Basis, Change
+from traintrace_analysis.traces.kernel_table import Sort
 from traintrace_reporting import comparison_content, differing, guard_runs, guarding, noise_file
 from traintrace_reporting.cli import main
 from traintrace_reporting.comparing import Input
 from traintrace_reporting.finish import Summary
 from traintrace_reporting.guarding import GuardDecision
 from traintrace_reporting.provenance import Effect
+from traintrace_reporting.traces import comparison_page
 
 # A released shape may be pinned anew only under another version, which stands in the code and in the schema.
 PINS: Final = {
@@ -30,12 +34,14 @@ PINS: Final = {
     ("guard", "0.1"): "41660d05c99bb254",
     ("noise_model", 1): "7c6ef600e0c9d90a",
     ("diff", "0.1"): "150445b77eb95ca0",
+    ("trace_comparison", "0.1"): "a15bae4c4b5a43cb",
 }
 VERSIONS: Final = {
     "comparison": comparison_content.SCHEMA_VERSION,
     "guard": guarding.SCHEMA_VERSION,
     "noise_model": noise_file.VERSION,
     "diff": differing.SCHEMA_VERSION,
+    "trace_comparison": comparison_page.SCHEMA_VERSION,
 }
 NOISE: Final = (
     0.002,
@@ -129,6 +135,11 @@ def test_the_words_of_the_schemas_are_those_of_the_code() -> None:
     one = diff["logged"]["items"]["properties"]
     for states in (diff["results"]["properties"]["state"], one["state"]):
         assert set(states["enum"]) == set(get_args(State))
+    traces = schema_of("trace_comparison")
+    change = traces["$defs"]["change"]["properties"]
+    assert set(traces["properties"]["basis"]["enum"]) == set(get_args(Basis))
+    assert set(change["change"]["enum"]) == set(get_args(Change))
+    assert set(change["sort"]["enum"]) == set(get_args(Sort))
     effects = diff["differences"]["items"]["properties"]["may_change"]["items"]
     assert set(effects["enum"]) == set(get_args(Effect))
 
@@ -204,3 +215,26 @@ def test_every_difference_fits(store: Callable[..., Path], tmp_path: Path) -> No
     content = printed("diff", *folders, "--json")
     assert content["logged"][0]["state"] == "parted"
     check("diff", content)
+
+
+def test_every_comparison_of_traces_fits(tmp_path: Path) -> None:
+    device, host, bare = KinetoFile(0), KinetoFile(0), KinetoFile(0)
+    device.steps(0, 1_000, 2_000)
+    device.event("user_annotation", "forward", 0, 500)
+    device.kernel(10, 700, launched=10)
+    device.kernel(650, 900, NCCL, stream=20, launched=500)
+    device.kernel(1_300, 1_400, "Memset (Device)", cat="gpu_memset", launched=1_000)
+    host.event("cpu_op", "aten::mm", 0, 40)
+    host.event("user_annotation", "gloo:all_reduce", 10, 60)
+    bare.kernel(0, 0)  # a trace of no length: nothing has a percentage
+    files = [
+        one.write(tmp_path / f"{name}.json")
+        for name, one in (("device", device), ("host", host), ("bare", bare))
+    ]
+    sorts = set()
+    for a in files:
+        for b in files:
+            content = printed("compare", "--trace-a", a, "--trace-b", b, "--json")
+            check("trace_comparison", content)
+            sorts |= {one["sort"] for one in (*content["kernels"], *content["ranges"])}
+    assert sorts == set(get_args(Sort))

@@ -125,13 +125,13 @@ def test_odd_events_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     ]
     file.events += odd
     trace = file.read(tmp_path)
-    assert len(trace.name) == 3
-    assert trace.device[-1] == -1
+    assert len(trace.name) == 2
     assert trace.skipped == {
         "no time, length or name": 3,
         "a negative length": 1,
         "an impossible time": 1,
         "no objects": 2,
+        "on no device": 1,
     }
 
 
@@ -202,3 +202,41 @@ def test_a_runs_own_traces_are_those_of_its_latest_attempt(tmp_path: Path) -> No
     assert len(notes) == 1
     assert "rank-00002" in notes[0]
     assert str(tmp_path) not in notes[0]
+
+
+def test_one_file_is_not_taken_for_two_ranks(tmp_path: Path) -> None:
+    file = KinetoFile()
+    file.kernel(0, 1)
+    path = file.write(tmp_path / "trace.json")
+    for again in (path, tmp_path, tmp_path / "." / "trace.json"):
+        with pytest.raises(RunReadError, match="given twice"):
+            given_traces([path, again])
+
+
+def test_where_no_event_says_its_device_all_are_on_one(tmp_path: Path) -> None:
+    file = KinetoFile()
+    for start in (0, 10):
+        file.events.append({"ph": "X", "cat": "kernel", "name": "k", "ts": start, "dur": 5})
+    trace = file.read(tmp_path)
+    assert (trace.devices, trace.skipped) == ((0,), {})
+
+
+def test_lengths_that_would_overflow_when_added_up_are_no_lengths(tmp_path: Path) -> None:
+    """Kineto wrote such lengths for kernels whose end it did not know."""
+    file = KinetoFile()
+    file.kernel(0, 1)
+    for number in range(8):
+        file.events.append(
+            {
+                "ph": "X",
+                "cat": "kernel",
+                "name": "k",
+                "ts": number,
+                "dur": 2**50,
+                "pid": 0,
+                "tid": 7,
+            }
+        )
+    trace = file.read(tmp_path)
+    assert len(trace.name) == 1
+    assert trace.skipped == {"an impossible time": 8}

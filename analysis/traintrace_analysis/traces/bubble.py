@@ -9,21 +9,14 @@ the last one starts p - 1 passes later, whatever the order in which it runs them
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from traintrace_analysis.step_window import Marks
-from traintrace_analysis.traces.device_time import communicates
 from traintrace_analysis.traces.intervals import Intervals
-from traintrace_analysis.traces.steps import find_steps
-from traintrace_analysis.traces.trace import ANNOTATION, CALL, KERNEL, UNKNOWN, Trace
 
-# What torch.distributed.pipelining calls its passes (stage, pass, micro-batch), and the regions of our own.
-_ACTION: Final = re.compile(r"^PP:(\d+)(F|B|I|W)(\d+)$")
-_PLAIN: Final = re.compile(r"^(Forward|Backward) (\d+)$")
 _REGION: Final = re.compile(r"^pipeline\.stage(\d+)\.(forward|backward)$")
 
 
@@ -143,81 +136,3 @@ def region_stage(name: str) -> tuple[int, bool] | None:
     """Give the stage of a region called `pipeline.stage<N>.forward` or `.backward`, and if it is forward."""
     match = _REGION.match(name)
     return None if match is None else (int(match[1]), match[2] == "forward")
-
-
-def bubble_of_traces(traces: Sequence[Trace], offsets_ns: Sequence[int] = ()) -> Bubble | None:
-    """Give the bubble of the pipeline whose passes are marked in the traces; None if there are none.
-
-    On devices a rank's work is the compute kernels that its passes launched, on the host the marked ranges. The
-    mean over the steps is taken, each from the pipeline's first pass to its last one.
-
-    Args:
-        traces: Of the ranks of the pipeline.
-        offsets_ns: What brings each trace's clock to a common one; none if they have one.
-    """
-    marked = {row: passes for row, trace in enumerate(traces) if (passes := _passes(trace))}
-    if not marked:
-        return None
-    ranks = {row: row if traces[row].rank is None else int(traces[row].rank or 0) for row in marked}
-    stages, batches = {}, set()
-    for row, passes in marked.items():
-        stages[ranks[row]] = frozenset(
-            ranks[row] if stage is None else stage for stage, _ in passes.values()
-        )
-        batches |= {batch for _, batch in passes.values()}
-    shape, unknown = shape_of(stages, len(batches))
-    rounds = [
-        _rounds(traces[row], frozenset(passes), offsets_ns[row] if offsets_ns else 0)
-        for row, passes in marked.items()
-    ]
-    if len({len(one) for one in rounds}) > 1:
-        shape, unknown = None, "the traces hold different numbers of steps"
-    found = [
-        one
-        for number in range(min(map(len, rounds)))
-        if (one := bubble_of_intervals(
-            dict(zip(ranks.values(), (mine[number] for mine in rounds), strict=True)), shape, unknown
-        ))
-    ]  # fmt: skip
-    if not found:
-        return None
-    busy = {rank: float(np.mean([one.busy_ms[rank] for one in found])) * 1e6 for rank in stages}
-    return bubble_of(busy, float(np.mean([one.span_ms for one in found])) * 1e6, shape, unknown)
-
-
-def _passes(trace: Trace) -> dict[int, tuple[int | None, int]]:
-    """Give the stage and micro-batch of the names that mark passes; the stage is None if not named."""
-    passes: dict[int, tuple[int | None, int]] = {}
-    for number, name in enumerate(trace.names):
-        if (match := _ACTION.match(name)) is not None:
-            passes[number] = int(match[1]), int(match[3])
-        elif (match := _PLAIN.match(name)) is not None:
-            passes[number] = None, int(match[2])
-    present = set(np.unique(trace.name[trace.activity == ANNOTATION]).tolist())
-    return {number: one for number, one in passes.items() if number in present}
-
-
-def _rounds(trace: Trace, passes: frozenset[int], offset_ns: int) -> list[Intervals]:
-    """Give when a rank worked in the pipeline, step by step, on the common clock."""
-    marked = (trace.activity == ANNOTATION) & np.isin(trace.name, list(passes))
-    work = Intervals.union(trace.start_ns[marked], trace.end_ns[marked])
-    if trace.on_device.any():
-        launched = _launched_in(trace, work)
-        work = Intervals.union(trace.start_ns[launched], trace.end_ns[launched])
-    steps = find_steps(trace)
-    if len(steps):
-        windows = list(zip(steps.start_ns.tolist(), steps.end_ns.tolist(), strict=True))
-    else:
-        windows = [(int(work.starts[0]), int(work.ends[-1]))] if len(work.starts) else []
-    rounds = [work & Intervals.one(start, end) for start, end in windows]
-    return [Intervals(one.starts + offset_ns, one.ends + offset_ns) for one in rounds]
-
-
-def _launched_in(trace: Trace, passes: Intervals) -> Marks:
-    """Mark the compute kernels that were launched during a pass; all of them where launches are not known."""
-    own: Marks = (trace.activity == KERNEL) & ~communicates(trace)
-    calls = (trace.activity == CALL) & (trace.correlation != UNKNOWN)
-    inside = passes.within(trace.start_ns[calls], trace.start_ns[calls] + 1) > 0
-    ids = np.unique(trace.correlation[calls][inside])
-    launched: Marks = own & np.isin(trace.correlation, ids)
-    return launched if launched.any() else own

@@ -8,20 +8,13 @@ A collective moves data only once its last rank has come: what each rank spends 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
 from traintrace_analysis.step_window import Ints, Marks
-from traintrace_analysis.traces.device_time import communicates
-from traintrace_analysis.traces.host_time import talks_on_host
 from traintrace_analysis.traces.intervals import Intervals
-from traintrace_analysis.traces.kernel_names import JOINT, collective_of
+from traintrace_analysis.traces.matching import Round, match_calls
 from traintrace_analysis.traces.trace import UNKNOWN, Trace
-
-_Key: TypeAlias = tuple[str, str]
-# The traces of a collective, and by trace and call when it began and ended there.
-_Round: TypeAlias = tuple[list[int], Ints, Ints]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,112 +22,91 @@ class CollectiveWaits:
     """What ranks waited for each other inside collectives.
 
     Attributes:
-        matched: Collectives that were found on all their ranks. unmatched: calls on single ranks that were not.
-            Only those count that no rank can leave before all have come.
+        matched: Collectives that were found on all their ranks. calls: those of single ranks in them.
+            unmatched: calls on single ranks that were not found on the others. Only those count that no rank can leave before all have come.
         clock_offset_ns: What was added to each trace's clock, so that collectives end together.
-        waiting: Moments of waiting by trace, each on its own clock.
+        waiting: Moments of waiting by trace and device, each on its own clock; `UNKNOWN` is the host.
         caused_ns: By trace, what the others waited in the collectives to which it came last.
     """
 
     matched: int
+    calls: int
     unmatched: int
     clock_offset_ns: tuple[int, ...]
-    waiting: tuple[Intervals, ...]
+    waiting: tuple[Mapping[int, Intervals], ...]
     caused_ns: tuple[int, ...]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Calls:
-    """The calls of one collective in one trace, in order."""
-
-    start_ns: Ints
-    end_ns: Ints
+    def waiting_on(self, row: int, device: int | None) -> Intervals:
+        """Give the moments of waiting of one device of a trace; of its host for None."""
+        return self.waiting[row].get(UNKNOWN if device is None else device, Intervals.nothing())
 
 
 def find_waits(traces: Sequence[Trace]) -> CollectiveWaits | None:
     """Match collectives over traces of different ranks; None for fewer than two, or if none matches.
 
-    The n-th call of a collective in its process group is the same on all ranks. Where ranks made different
-    numbers of calls nobody knows which belong together, and they count as unmatched.
+    Where the trace of a rank that takes part is missing nobody knows who came last: such calls are unmatched.
     """
     if len(traces) < 2:
         return None
-    calls = [_calls_of(trace) for trace in traces]
-    rounds: list[_Round] = []
-    unmatched = 0
-    for key in dict.fromkeys(key for one in calls for key in one):
-        rows = [row for row, one in enumerate(calls) if key in one]
-        counts = {len(calls[row][key].start_ns) for row in rows}
-        if len(rows) < 2 or len(counts) > 1:
-            unmatched += sum(len(calls[row][key].start_ns) for row in rows)
-            continue
-        starts = np.array([calls[row][key].start_ns for row in rows])
-        ends = np.array([calls[row][key].end_ns for row in rows])
-        rounds.append((rows, starts, ends))
-    if not rounds:
-        return None
+    rounds, unmatched = match_calls(traces)
     offsets = _offsets(len(traces), rounds)
-    waits: list[list[tuple[Ints, Ints]]] = [[] for _ in traces]
+    waits: list[dict[int, list[tuple[Ints, Ints]]]] = [{} for _ in traces]
     caused = np.zeros(len(traces), np.int64)
-    for rows, starts, ends in rounds:
-        shift = offsets[rows][:, None]
+    matched = calls = 0
+    for one in rounds:
+        if not one.complete:
+            unmatched += one.starts.size
+            continue
+        matched += one.starts.shape[1]
+        calls += one.starts.size
+        shift = offsets[list(one.rows)][:, None]
+        starts, ends = one.starts, one.ends
         latest = (starts + shift).max(axis=0)
         until = np.minimum(latest - shift, ends)
-        for index, row in enumerate(rows):
-            waits[row].append((starts[index], until[index]))
+        for index, (row, device) in enumerate(zip(one.rows, one.devices, strict=True)):
+            waits[row].setdefault(device, []).append((starts[index], until[index]))
         waited = np.maximum(until - starts, 0).sum(axis=0)
-        np.add.at(caused, np.array(rows)[(starts + shift).argmax(axis=0)], waited)
+        np.add.at(caused, np.array(one.rows)[(starts + shift).argmax(axis=0)], waited)
+    if not matched:
+        return None
     return CollectiveWaits(
-        matched=sum(starts.shape[1] for _, starts, _ in rounds),
+        matched=matched,
+        calls=calls,
         unmatched=unmatched,
         clock_offset_ns=tuple(int(offset) for offset in offsets),
-        waiting=tuple(_merged(pairs) for pairs in waits),
+        waiting=tuple({device: _merged(p) for device, p in mine.items()} for mine in waits),
         caused_ns=tuple(caused.tolist()),
     )
 
 
 def _merged(pairs: Iterable[tuple[Ints, Ints]]) -> Intervals:
-    found = list(pairs)
-    if not found:
-        return Intervals.nothing()
-    return Intervals.union(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    return Intervals.union(*(np.concatenate(column) for column in zip(*pairs, strict=True)))
 
 
-def _offsets(count: int, rounds: Sequence[_Round]) -> Ints:
-    """Give what brings each clock to that of the first trace it shares a collective with.
+def _offsets(count: int, rounds: Sequence[Round]) -> Ints:
+    """Give what brings each clock to that of the first trace that collectives connect it with.
 
-    Clocks of different machines differ by milliseconds, and ranks leave such a collective together.
+    Clocks of different machines differ by milliseconds, and ranks leave such a collective together. Traces may
+    share none with the first one, but with another that does.
     """
     offsets, known = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-    for rows, _, ends in sorted(rounds, key=lambda entry: -len(entry[0])):
-        anchor = next((index for index, row in enumerate(rows) if known[row]), 0)
-        known[rows[anchor]] = True
-        for index, row in enumerate(rows):
-            if not known[row]:
-                apart = ends[anchor] + offsets[rows[anchor]] - ends[index]
-                offsets[row], known[row] = (
-                    round(float(np.median(apart - apart[0]))) + apart[0],
-                    True,
-                )
+    largest_first = sorted(rounds, key=lambda entry: -len(entry.rows))
+    for first in range(count):
+        known[first] = True  # connected with no earlier one, or known by now
+        while (border := _at_the_border(largest_first, known)) is not None:
+            one, anchor = border
+            for index, row in enumerate(one.rows):
+                if not known[row]:
+                    apart = one.ends[anchor] + offsets[one.rows[anchor]] - one.ends[index]
+                    offsets[row] = round(float(np.median(apart - apart[0]))) + apart[0]
+                    known[row] = True
     return offsets
 
 
-def _calls_of(trace: Trace) -> Mapping[_Key, _Calls]:
-    """Give the joint collectives of a trace in order, by what they are and who takes part."""
-    chosen: Marks = communicates(trace)
-    if not chosen.any():
-        chosen = talks_on_host(trace)
-    index = np.flatnonzero(chosen)
-    index = index[np.argsort(trace.start_ns[index], kind="stable")]
-    kinds = {int(name): collective_of(trace.names[name]) for name in np.unique(trace.name[index])}
-    of_calls = np.array([kinds[int(name)] for name in trace.name[index]])
-    found: dict[_Key, _Calls] = {}
-    for kind in dict.fromkeys(of_calls.tolist()):
-        if kind not in JOINT:  # a root may leave before the others have come
-            continue
-        for group in np.unique(trace.group[index]):
-            mine = index[(of_calls == kind) & (trace.group[index] == group)]
-            if len(mine):
-                label = "" if group == UNKNOWN else trace.groups[group]
-                found[kind, label] = _Calls(trace.start_ns[mine], trace.end_ns[mine])
-    return found
+def _at_the_border(rounds: Sequence[Round], known: Marks) -> tuple[Round, int] | None:
+    """Find a collective of a trace whose clock is known with one whose clock is not, and the former's place in it."""
+    for one in rounds:
+        places = [index for index, row in enumerate(one.rows) if known[row]]
+        if places and len(places) < len(one.rows):
+            return one, places[0]
+    return None

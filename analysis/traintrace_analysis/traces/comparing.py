@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from traintrace_analysis.traces.device_time import device_times
+from traintrace_analysis.traces.device_time import DeviceTime, device_times
 from traintrace_analysis.traces.host_time import host_time
 from traintrace_analysis.traces.kernel_table import KernelUse, kernel_table, range_table
-from traintrace_analysis.traces.steps import TraceSteps, find_steps, measured_span
+from traintrace_analysis.traces.steps import TraceSteps, find_steps
 from traintrace_analysis.traces.trace import Trace
 
 Change = Literal["both", "new", "gone"]
@@ -121,29 +121,33 @@ def _steps_of(side: Sequence[Trace]) -> int:
 
 
 def _times(side: Sequence[Trace], parts: int) -> dict[str, float]:
-    sums: dict[str, float] = {}
+    """Give each time [ms] that all traces of a side tell, as the mean over their devices and the side's parts."""
+    told: list[dict[str, float]] = []
     for trace in side:
         steps = find_steps(trace)
-        start, end = measured_span(trace, steps)
         devices = device_times(trace, steps) or (host_time(trace, steps),)
-        spent = [("span", end - start)]
-        for one in devices:
-            spent += [
-                ("compute", one.compute_ns),
-                ("communication", one.communication_ns),
-                ("exposed communication", one.exposed_ns),
-                ("copies", one.copy_ns),
-                ("idle", one.idle_ns),
-            ]
-            if one.host_bound_ns is not None and one.waiting_ns is not None:
-                spent += [
-                    ("idle, host-bound", one.host_bound_ns),
-                    ("idle, waiting", one.waiting_ns),
-                ]
-        for name, ns in spent:
-            share = 1 if name == "span" else len(devices)
-            sums[name] = sums.get(name, 0.0) + ns / share / parts / 1e6
-    return sums
+        each = [_spent(one) for one in devices]
+        names = [name for name in each[0] if all(name in one for one in each)]
+        told.append({name: sum(one[name] for one in each) / len(each) for name in names})
+    return {
+        name: sum(one[name] for one in told) / parts / 1e6
+        for name in told[0]
+        if all(name in one for one in told)
+    }
+
+
+def _spent(one: DeviceTime) -> dict[str, int]:
+    spent = {
+        "span": one.span_ns,
+        "compute": one.compute_ns,
+        "communication": one.communication_ns,
+        "exposed communication": one.exposed_ns,
+    }
+    if one.device is not None:  # of the host, what it does between operators is not in a trace
+        spent |= {"copies": one.copy_ns, "idle": one.idle_ns}
+    if one.host_bound_ns is not None and one.waiting_ns is not None:
+        spent |= {"idle, host-bound": one.host_bound_ns, "idle, waiting": one.waiting_ns}
+    return spent
 
 
 def _changes(a: _Sums, b: _Sums, parts: tuple[int, int]) -> tuple[KernelChange, ...]:
@@ -177,6 +181,9 @@ def _summed(side: Iterable[Trace], table: _Table) -> _Sums:
 def _notes(a: Sequence[Trace], b: Sequence[Trace], counts: tuple[int, int]) -> Iterable[str]:
     if not all(counts):
         yield "A trace marks no steps (or its ranks different numbers): times are of whole traces, of any length."
+    marked = [{one.ours for one in map(find_steps, side) if len(one)} for side in (a, b)]
+    if all(counts) and marked[0] != marked[1]:
+        yield "One side's steps are the run's and the other's the profiler's: they may not be the same."
     if len(a) != len(b):
         yield f"A has {len(a)} traces and B {len(b)}: each side is the mean over its own."
     kinds = {trace.on_device.any() for trace in (*a, *b)}

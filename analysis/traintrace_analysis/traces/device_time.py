@@ -12,11 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from traintrace_analysis.step_window import Ints, Marks
-from traintrace_analysis.thresholds import limit
 from traintrace_analysis.traces.intervals import Intervals
 from traintrace_analysis.traces.kernel_names import communication_kernels, synchronising_calls
+from traintrace_analysis.traces.launches import (
+    Launches,
+    find_launches,
+    steps_on_device,
+    tells_launches,
+)
 from traintrace_analysis.traces.steps import TraceSteps, measured_span
-from traintrace_analysis.traces.trace import CALL, KERNEL, UNKNOWN, Trace
+from traintrace_analysis.traces.trace import CALL, KERNEL, Trace
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +36,7 @@ class DeviceTime:
             queued that waits for something else, or while the host stood in a synchronisation. None both where
             the trace does not tell when kernels were launched.
         streams: Busy time by stream; the streams of one device overlap.
+        steps: As this device did them; none where none are marked.
         exposed: The exposed moments themselves.
     """
 
@@ -46,17 +52,19 @@ class DeviceTime:
     host_bound_ns: int | None
     waiting_ns: int | None
     streams: Mapping[int, int]
+    steps: TraceSteps
     exposed: Intervals
 
-    def exposed_by_step(self, steps: TraceSteps) -> Ints:
+    @property
+    def exposed_by_step(self) -> Ints:
         """Give the exposed communication in each step [ns]."""
-        return self.exposed.within(steps.start_ns, steps.end_ns)
+        return self.exposed.within(self.steps.start_ns, self.steps.end_ns)
 
 
 def device_times(trace: Trace, steps: TraceSteps) -> tuple[DeviceTime, ...]:
     """Give the time of every device in a trace, over its measured span; none if nothing ran on a device."""
-    start, end = measured_span(trace, steps)
-    return tuple(_time_of(trace, device, start, end) for device in trace.devices)
+    launches = find_launches(trace)
+    return tuple(_time_of(trace, device, steps, launches) for device in trace.devices)
 
 
 def communicates(trace: Trace) -> Marks:
@@ -65,9 +73,10 @@ def communicates(trace: Trace) -> Marks:
     return marks
 
 
-def _time_of(trace: Trace, device: int, start: int, end: int) -> DeviceTime:
+def _time_of(trace: Trace, device: int, steps: TraceSteps, launches: Launches) -> DeviceTime:
     here = trace.on_device & (trace.device == device)
-    span = Intervals.one(start, end)
+    own_steps = steps_on_device(trace, steps, launches, here)
+    span = Intervals.one(*measured_span(trace, own_steps))
     is_kernel, talks = trace.activity == KERNEL, communicates(trace)
     communication = _union(trace, here & talks) & span
     compute = _union(trace, here & is_kernel & ~talks) & span
@@ -75,7 +84,7 @@ def _time_of(trace: Trace, device: int, start: int, end: int) -> DeviceTime:
     busy = communication | compute | copies
     idle = span - busy
     exposed = communication - compute
-    queued = _queued(trace, here)
+    queued = _queued(trace, launches, here)
     waiting = None if queued is None else (idle & (queued | _synchronising(trace))).total_ns
     return DeviceTime(
         device=device,
@@ -93,6 +102,7 @@ def _time_of(trace: Trace, device: int, start: int, end: int) -> DeviceTime:
             int(stream): (_union(trace, here & (trace.stream == stream)) & span).total_ns
             for stream in np.unique(trace.stream[here])
         },
+        steps=own_steps,
         exposed=exposed,
     )
 
@@ -102,23 +112,15 @@ def _union(trace: Trace, which: Marks) -> Intervals:
     return Intervals.union(starts, starts + trace.duration_ns[which])
 
 
-def _queued(trace: Trace, here: Marks) -> Intervals | None:
+def _queued(trace: Trace, launches: Launches, here: Marks) -> Intervals | None:
     """Give when something was queued on the device and did not run yet; None where launches are not known.
 
     All kernels of a launched graph are queued from the end of that one launch on.
     """
-    calls = (trace.activity == CALL) & (trace.correlation != UNKNOWN)
-    known = here & (trace.correlation != UNKNOWN)
-    if not calls.any() or not known.any():
+    if not tells_launches(launches, here):
         return None
-    order = np.argsort(trace.correlation[calls], kind="stable")
-    ids = trace.correlation[calls][order]
-    launched = trace.end_ns[calls][order]
-    place = np.searchsorted(ids, trace.correlation[known])
-    found = (place < len(ids)) & (ids[np.minimum(place, len(ids) - 1)] == trace.correlation[known])
-    if found.sum() < limit("launches_known") * here.sum():
-        return None
-    return Intervals.union(launched[place[found]], trace.start_ns[known][found])
+    known = here & launches.known
+    return Intervals.union(launches.end_ns[known], trace.start_ns[known])
 
 
 def _synchronising(trace: Trace) -> Intervals:

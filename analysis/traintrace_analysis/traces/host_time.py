@@ -4,6 +4,8 @@ Operators are the framework's; what Python does between them is in no event. So 
 ran meanwhile, and it includes waiting for the other ranks.
 """
 
+import numpy as np
+
 from traintrace_analysis.step_window import Marks
 from traintrace_analysis.traces.device_time import DeviceTime
 from traintrace_analysis.traces.intervals import Intervals
@@ -16,8 +18,7 @@ def host_time(trace: Trace, steps: TraceSteps) -> DeviceTime:
     """Give the time of the host as if it were the device; nothing can be said about why it was idle."""
     span = Intervals.one(*measured_span(trace, steps))
     communication = _union(trace, talks_on_host(trace)) & span
-    works = (trace.activity == OPERATOR) & ~trace.called(starts_of_collectives(trace.names))
-    compute = _union(trace, works) & span
+    compute = _work(trace) & span
     exposed = communication - compute
     busy = communication | compute
     return DeviceTime(
@@ -33,6 +34,7 @@ def host_time(trace: Trace, steps: TraceSteps) -> DeviceTime:
         host_bound_ns=None,
         waiting_ns=None,
         streams={},
+        steps=steps,
         exposed=exposed,
     )
 
@@ -41,6 +43,16 @@ def talks_on_host(trace: Trace) -> Marks:
     """Mark the ranges in which a backend on the host communicates, waiting for other ranks included."""
     marks: Marks = (trace.activity == ANNOTATION) & trace.called(host_communication(trace.names))
     return marks
+
+
+def _work(trace: Trace) -> Intervals:
+    """Give when an operator ran on any thread; one that starts a collective, or waits for it, is no work inside."""
+    starts = trace.called(starts_of_collectives(trace.names))
+    work = Intervals.nothing()
+    for thread in np.unique(trace.thread[trace.activity == OPERATOR]):
+        here = (trace.activity == OPERATOR) & (trace.thread == thread)
+        work |= _union(trace, here & ~starts) - _union(trace, here & starts)
+    return work
 
 
 def _union(trace: Trace, which: Marks) -> Intervals:

@@ -14,15 +14,16 @@ from traintrace_analysis.step_window import Marks
 
 # The libraries' own prefixes. A bare word such as "broadcast" is no sign: elementwise kernels have it, too.
 _KERNEL: Final = re.compile(
-    r"^(?:void )?(?:\w+::)*(?:nccl|rccl|msccl|oneccl|ccl_|hccl|xccl|deep_ep|nvshmem|rocshmem"
+    r"^(?:void )?(?:(?:\w+|\(anonymous namespace\))::)*(?:nccl|rccl|msccl|oneccl|ccl_|hccl|xccl|deep_ep|nvshmem|rocshmem"
     r"|cross_device_reduce|one_shot_all_reduce|two_shot_all_reduce|multimem_)",
     re.IGNORECASE,
 )
 # Ranges that a backend on the host puts around its work, waiting for the other ranks included.
 _HOST: Final = re.compile(r"^(?:gloo|mpi|ucc|ccl|oneccl|xccl):\w+", re.IGNORECASE)
+_HOST_RECEIVES: Final = re.compile(r"^(?:gloo|mpi|ucc|ccl|oneccl|xccl):\w*recv", re.IGNORECASE)
 _STARTS_COLLECTIVE: Final = re.compile(r"^(?:c10d|_c10d_functional)::|^record_param_comms$")
 _SYNCHRONISES: Final = re.compile(
-    r"Synchronize|^(?:cuda|hip)Memcpy(?:ToSymbol|FromSymbol)?$|_sync$|QueueFinish"
+    r"Synchronize|^(?:cuda|hip)Memcpy(?:ToSymbol|FromSymbol|WithStream)?$|_sync$|QueueFinish|EventWait$"
 )
 _COLLECTIVES: Final = (
     ("all_reduce", re.compile(r"all_?reduce", re.IGNORECASE)),
@@ -53,6 +54,11 @@ def communication_kernels(names: Iterable[str]) -> Marks:
 def host_communication(names: Iterable[str]) -> Marks:
     """Mark the ranges in which a backend on the host communicates."""
     return _marked(_HOST, names)
+
+
+def receives_on_host(names: Iterable[str]) -> Marks:
+    """Mark the ranges in which a backend on the host receives from another rank, or waits for it."""
+    return _marked(_HOST_RECEIVES, names)
 
 
 def starts_of_collectives(names: Iterable[str]) -> Marks:

@@ -20,8 +20,7 @@ class TraceSteps:
 
     Attributes:
         numbers: Of the run's steps where `ours`, else as the profiler counts them.
-        start_ns, end_ns: On the host thread that trains. A device may lag behind by a constant, which
-            shifts what it does over a border but leaves sums as they are.
+        start_ns, end_ns: On the host thread that trains, or as a device did them.
         ours: True if the steps were marked by the tracer.
     """
 

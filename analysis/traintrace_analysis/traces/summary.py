@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from traintrace_analysis.traces.bubble import Bubble, bubble_of_traces
+from traintrace_analysis.traces.bubble import Bubble
 from traintrace_analysis.traces.collectives import CollectiveWaits, find_waits
 from traintrace_analysis.traces.device_time import DeviceTime, device_times
 from traintrace_analysis.traces.host_time import host_time
 from traintrace_analysis.traces.kernel_table import KernelUse, kernel_table
+from traintrace_analysis.traces.passes import bubble_of_traces
 from traintrace_analysis.traces.steps import TraceSteps, find_steps
 from traintrace_analysis.traces.trace import Trace
 
@@ -52,7 +53,7 @@ class TraceAnalysis:
     Attributes:
         traces: By rank as they say, then by name. waits: None where collectives cannot be matched.
         late_share: By rank, its share of what ranks waited for the last one of a collective; empty if nothing
-            was waited or that is not known.
+            was waited or that is not known, also where a trace does not say its rank.
         bubble: None without the marks of a pipeline.
     """
 
@@ -77,18 +78,22 @@ def analyse_traces(traces: Sequence[Trace]) -> TraceAnalysis | None:
         raise ValueError(f"{both[0]} and {both[1]} are both of rank {twice}; give one trace a rank")
     ordered = sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, t.label))
     waits = find_waits(ordered)
-    times = tuple(_time_of(trace, waits, row) for row, trace in enumerate(ordered))
+    doubts = [_doubts(trace, ordered) for trace in ordered]
+    times = tuple(_time_of(trace, waits, row, doubts[row]) for row, trace in enumerate(ordered))
     late: dict[int, float] = {}
     caused = 0 if waits is None else sum(waits.caused_ns)
-    if waits is not None and caused:
-        for row, trace in enumerate(ordered):
-            rank = row if trace.rank is None else trace.rank
-            late[rank] = waits.caused_ns[row] / caused
+    if waits is not None and caused and len(ranks) == len(traces):
+        late = {
+            int(trace.rank or 0): ns / caused
+            for trace, ns in zip(ordered, waits.caused_ns, strict=True)
+        }
     offsets = () if waits is None else waits.clock_offset_ns
     return TraceAnalysis(times, waits, late, bubble_of_traces(ordered, offsets))
 
 
-def _time_of(trace: Trace, waits: CollectiveWaits | None, row: int) -> TraceTime:
+def _time_of(
+    trace: Trace, waits: CollectiveWaits | None, row: int, doubts: Sequence[str]
+) -> TraceTime:
     steps = find_steps(trace)
     devices = device_times(trace, steps)
     host_only = not devices
@@ -96,7 +101,7 @@ def _time_of(trace: Trace, waits: CollectiveWaits | None, row: int) -> TraceTime
         devices = (host_time(trace, steps),)
     late = None
     if waits is not None:
-        late = tuple((one.exposed & waits.waiting[row]).total_ns for one in devices)
+        late = tuple((one.exposed & waits.waiting_on(row, one.device)).total_ns for one in devices)
     return TraceTime(
         label=trace.label,
         rank=trace.rank,
@@ -107,8 +112,20 @@ def _time_of(trace: Trace, waits: CollectiveWaits | None, row: int) -> TraceTime
         kernels=kernel_table(trace, steps)[:MOST_KERNELS],
         damage=trace.damage,
         skipped=trace.skipped,
-        notes=tuple(_notes(trace, steps, devices, host_only)),
+        notes=(*_notes(trace, steps, devices, host_only), *doubts),
     )
+
+
+def _doubts(trace: Trace, traces: Sequence[Trace]) -> list[str]:
+    """Say what speaks against the traces being of the ranks of one job."""
+    doubts = []
+    if trace.rank is None and len(traces) > 1:
+        doubts.append("it does not say its rank, nor does its name, e.g. rank0.json")
+    if trace.rank is not None and trace.world_size and trace.rank >= trace.world_size:
+        doubts.append(f"it says rank {trace.rank} of {trace.world_size}, which cannot be")
+    if len({one.world_size for one in traces if one.world_size}) > 1 and trace.world_size:
+        doubts.append(f"it is of a job of {trace.world_size} ranks, and another one is not")
+    return doubts
 
 
 def _notes(
@@ -127,6 +144,11 @@ def _notes(
         notes.append("no steps are marked: times are of the whole trace")
     if not host_only and any(one.host_bound_ns is None for one in devices):
         notes.append("it does not tell when kernels were launched: idle time is not split")
+    if not host_only and len(steps) and not any(one.busy_ns for one in devices):
+        notes.append(
+            "nothing ran on its devices in the marked steps: have they another clock than the host?"
+        )
     for reason, count in trace.skipped.items():
-        notes.append(f"{count:,} events were left out ({reason})")
+        what = "1 event was" if count == 1 else f"{count:,} events were"
+        notes.append(f"{what} left out ({reason})")
     return notes

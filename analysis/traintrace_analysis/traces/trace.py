@@ -26,9 +26,10 @@ class Trace:
 
     Attributes:
         label: What the trace is called, e.g. its file's name.
-        rank, world_size: As the trace says; None if it does not.
+        rank, world_size: As the trace says; None if it does not. group_count: process groups of the job, too.
         names: Names of events, by the numbers in `name`. groups: process groups of collectives, by the
-            numbers in `group`: the ranks in it as text where the trace has them.
+            numbers in `group`: text that is the same on all its ranks. group_sizes: the ranks in each; None
+            where the trace does not say.
         start_ns: Moments [ns]; of one clock within a trace. duration_ns: lengths, 0 or more.
         activity: `KERNEL`, `MEMCPY`, ... device, stream: of device activities. thread: number of the host
             thread. correlation: what a runtime call and the activities that it started share; several
@@ -43,6 +44,7 @@ class Trace:
     world_size: int | None
     names: tuple[str, ...]
     groups: tuple[str, ...]
+    group_sizes: tuple[int | None, ...]
     start_ns: Ints
     duration_ns: Ints
     name: Ints
@@ -52,6 +54,7 @@ class Trace:
     thread: Ints
     correlation: Ints
     group: Ints
+    group_count: int | None = None
     damage: str | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
 

@@ -63,7 +63,7 @@ def _trace(trace: "TraceTime") -> dict[str, Any]:
 
 def _device(one: "DeviceTime", trace: "TraceTime", late_ns: int | None) -> dict[str, Any]:
     """Give the sums over the measured span in ms; `exposed_ms_by_step` step by step."""
-    by_step = one.exposed_by_step(trace.steps)[:_STEPS]
+    by_step = one.exposed_by_step[:_STEPS]
     return {
         "device": one.device,
         "span_ms": one.span_ns / 1e6,

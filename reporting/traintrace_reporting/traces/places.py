@@ -26,11 +26,17 @@ def given_traces(places: Iterable[Path]) -> list[Trace]:
         RunReadError: One cannot be read, a folder has none, or two are of one rank; the message names it.
     """
     traces: list[Trace] = []
+    read: set[Path] = set()
     for place in places:
         files = _files_in(place) if place.is_dir() else [place]
         if not files:
             raise RunReadError(f"{place}: holds no trace ({' or '.join(_ENDINGS)})")
-        traces += [_read(file) for file in files]
+        for file in files:
+            trace, known = _read(file), file.resolve()
+            if trace.rank is None and known in read:
+                raise RunReadError(f"{file}: is given twice; give one trace a rank")
+            read.add(known)
+            traces.append(trace)
     ranks = [trace.rank for trace in traces if trace.rank is not None]
     for trace in traces:
         if trace.rank is not None and ranks.count(trace.rank) > 1:

@@ -81,3 +81,13 @@ def test_two_traces_of_one_rank_are_refused(tmp_path: Path) -> None:
         file.kernel(0, 10)
     with pytest.raises(ValueError, match="both of rank 3"):
         analyse_traces(write_all(tmp_path, files))
+
+
+def test_waiting_on_one_device_is_none_of_another(tmp_path: Path) -> None:
+    files = KinetoFile(0), KinetoFile(1)
+    for file, (first, second) in zip(files, ((0, 60), (40, 30)), strict=True):
+        file.kernel(first, 100, NCCL, device=0)
+        file.kernel(second, 100, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", device=1)
+    found = analyse_traces(write_all(tmp_path, files))
+    assert found is not None
+    assert [one.late_wait_ns for one in found.traces] == [(40_000, 0), (0, 30_000)]

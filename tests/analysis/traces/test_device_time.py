@@ -86,6 +86,8 @@ def test_a_kernel_with_a_word_of_collectives_in_its_name_computes(
         "void vllm::cross_device_reduce_1stage<float, 2>",
         "oneccl_allreduce_large",
         "void deep_ep::intranode::dispatch<8>",
+        "void c10d::(anonymous namespace)::one_shot_all_reduce_kernel<c10::BFloat16, 16>",
+        "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>",
     ],
 )
 def test_kernels_of_communication_libraries_communicate(name: str, tmp_path: Path) -> None:
@@ -175,7 +177,7 @@ def test_times_are_of_the_marked_steps(tmp_path: Path) -> None:
     assert told.steps.numbers == (5, 6)
     assert told.steps.ours
     assert told.devices[0].span_ns == 300_000
-    assert told.devices[0].exposed_by_step(told.steps).tolist() == [50_000, 20_000]
+    assert told.devices[0].exposed_by_step.tolist() == [50_000, 20_000]
 
 
 def test_a_trace_without_communication_says_so(tmp_path: Path) -> None:
@@ -202,3 +204,10 @@ def test_a_trace_of_the_host_alone_says_so_and_calls_no_start_of_a_collective_co
     assert one.host_bound_ns is None
     assert any("host's operators" in note for note in told.notes)
     assert [use.name for use in told.kernels] == ["gloo:all_reduce", "aten::mm"]
+
+
+def test_steps_in_which_no_device_did_anything_are_doubted(tmp_path: Path) -> None:
+    file = KinetoFile()
+    file.steps(0, 1_000)
+    file.kernel(5_000_000, 5_000_100, launched=2_000)
+    assert any("another clock" in note for note in only(file.read(tmp_path)).notes)

@@ -114,13 +114,22 @@ def _why(context: Context, found: Exposure) -> str:
     if found.late_share is not None:
         late = (
             f" Waiting for late ranks is left out: {percent(found.late_share)} of what is exposed."
-        )
+        ) + _unmatched(context)
     elif len(context.window.expected_ranks) < 2:
         late = ""
     return (
         f"In the traced steps no compute kernel ran during {milliseconds(found.ms)} of communication in "
         f"{milliseconds(found.step_ms)} (profiled steps, which are slower than others).{hidden}{late}"
     )
+
+
+def _unmatched(context: Context) -> str:
+    """Say that waiting may be in what could not be matched; nothing where all could."""
+    waits = None if context.traffic is None else context.traffic.waits
+    if waits is None or not waits.unmatched:
+        return ""
+    share = waits.unmatched / (waits.unmatched + waits.calls)
+    return f" {percent(share)} of the calls were not found on all their ranks, and may be waiting, too."
 
 
 def _action(context: Context, bound: bool) -> str:
