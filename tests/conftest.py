@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from traintrace.registry import REGISTRY
+from traintrace.stages.named import Named
 
 
 def pytest_configure() -> None:
@@ -93,7 +94,7 @@ def machine_without_a_price(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def nothing_is_hidden_or_left_behind() -> Iterator[None]:
     """Raise the tracer's own faults, and check that no patch, hook or session outlives its test."""
     before = _state()
-    REGISTRY.raise_faults, REGISTRY.stages_named_early = True, False
+    REGISTRY.raise_faults, REGISTRY.named = True, Named()
     yield
     REGISTRY.raise_faults = False
     assert REGISTRY.current() is None, "a session is still active"

@@ -71,22 +71,24 @@ def stage(name: str) -> "Stage":
     For threads, processes and asyncio tasks; each that is inside the block is a worker of the stage, and says
     `stage.done(items=1, tokens=None)` when it has done something. It records into the session that is active in
     this process, whichever thread that traces, or into the parent's in a child process that was forked, got
-    a followed queue, or belongs to a `traintrace run`. Does nothing where there is none.
+    a followed queue, or belongs to a `traintrace run`. Where there is none it does nothing; who is still inside
+    the block when a session begins is a worker from then on.
     """
     from traintrace.stages.stage import Stage  # loaded by those who need it
 
-    return Stage(_recorder(), name)
+    return Stage(None, name, _recorder)
 
 
 def queue(queue: AnyQueue, name: str) -> AnyQueue:
     """Count what goes through a queue between stages, and how long workers wait for it.
 
     Use what this gives. It is the same object and behaves the same; only for a `queue.SimpleQueue`, which is
-    written in C, it is another one that shares its items.
+    written in C, it is another one that shares its items. Where no run is traced the queue is left alone, and
+    followed from the beginning of each later one on, as long as it lives.
     """
-    from traintrace.stages.queues import follow_queue
+    from traintrace.stages.queues import name_queue
 
-    return follow_queue(queue, name, _recorder())
+    return name_queue(queue, name, _recorder)
 
 
 def _recorder() -> "StageRecorder | None":
@@ -96,6 +98,4 @@ def _recorder() -> "StageRecorder | None":
         from traintrace.stages.pickling import parents_recorder
 
         found = parents_recorder(os.environ[RUN_VARIABLE])
-    if found is None:
-        REGISTRY.stages_named_early = True
     return found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from traintrace.faults import FaultReporter
 from traintrace.recording.journal import Journal
+from traintrace.stages.named import Named
 
 if TYPE_CHECKING:
     from traintrace.stages.recorder import StageRecorder
@@ -50,7 +51,7 @@ class Registry:
             ended; set by what it runs in the process.
         recorders: What records stages and queues in this process, the latest last; of a child process
             its parent's, which hand on.
-        stages_named_early: A stage or a queue was named while nothing recorded; who records next says so.
+        named: Queues that have a name and blocks of stages that are open; who records next takes them up.
         automatic: What traces scripts that asked for nothing; None without a launcher.
         raise_faults: Sessions that start from now on raise the tracer's own faults instead of
             reporting them; the project's tests set it.
@@ -61,7 +62,7 @@ class Registry:
         self.recorders: list[StageRecorder] = []
         self.started = 0
         self.launched = False
-        self.stages_named_early = False
+        self.named = Named()
         self.automatic: AutomaticTracing | None = None
         self.raise_faults = False
 
@@ -102,6 +103,7 @@ class Registry:
         self._sessions.clear()
         for recorder in self.recorders:
             recorder.leave_to_parent()
+        self.named.leave_to_parent()
 
 
 REGISTRY = Registry()

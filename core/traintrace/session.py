@@ -166,7 +166,6 @@ class Session:
         atexit.register(self._finish_at_exit)
         self.undo.callback(self._incidents.close)
         self.undo.callback(self.stages.end)
-        self.stages.begin()
         with self.faults.guard("garbage collections and compilations"):
             self._incidents.begin()
         if self.options.profile_steps is not None:
@@ -179,6 +178,7 @@ class Session:
         start = self._now()
         self._ledger.begin(start)
         self.setup_s = (start - self._setup_began) / 1e9
+        self.stages.begin()  # last: the accounts of workers that are taken up start inside the span
 
     def end_step(self, capture: StepCapture, completed: bool) -> None:
         """End the step of `capture` at this instant; one that has ended already changes nothing.

@@ -89,6 +89,7 @@ class QueueRecord:
         puts, gets: Operations that succeeded, over all workers and also outside stages.
         put_ns, get_ns: The moments at which they succeeded, of the latest `KEPT` each, in order.
         producers, consumers: Names of the stages that put and get.
+        held: Items that were in it already when the run began to follow it; no puts of them are known.
     """
 
     name: str
@@ -99,6 +100,7 @@ class QueueRecord:
     get_ns: Sequence[int]
     producers: Sequence[str]
     consumers: Sequence[str]
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)

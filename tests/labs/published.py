@@ -138,7 +138,7 @@ def staged(at: int) -> StageRows:
     worker = (0, "work", 0, "thread", 1, at, accounts_ns, *waits, at, None, at, at, 1.0, 1, "")
     services = Block("stage_services", (0, 1), 2, packed([at, 5, 1, 3, at + 1, 5, 1, -1]))
     moments = [Block("queue_moments", ("items", is_put), 1, packed([at])) for is_put in (0, 1)]
-    return StageRows([worker], [("items", 3, at, at, "[]", '["work"]')], [services, *moments])
+    return StageRows([worker], [("items", 3, at, at, "[]", '["work"]', 0)], [services, *moments])
 
 
 def _reading(at: int) -> ProcessReading:

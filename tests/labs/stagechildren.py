@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import traintrace
+from traintrace.registry import REGISTRY
 
 
 def double(source: Any, sink: Any, ms: float = 3.0) -> None:
@@ -30,6 +31,19 @@ def look_for_the_run(number: int) -> None:
     with traintrace.stage("alone") as stage:
         time.sleep(0.01)
         stage.done(tokens=number)
+
+
+def wait_and_work(begun: Any) -> None:
+    """Enter a stage before a run begins, which nobody sees, and one after that."""
+    with traintrace.stage("early"):
+        begun.wait(20)
+    with traintrace.stage("late") as stage:
+        stage.done()
+
+
+def exit_by_open_blocks() -> None:
+    """Exit with the number of blocks that a session would take up here."""
+    os._exit(len(REGISTRY.named.blocks()))
 
 
 def break_down(source: Any, sink: Any) -> None:

@@ -47,3 +47,10 @@ def queue_of(pipeline: Pipeline, name: str) -> QueueRecord:
     """Give the record of a queue."""
     (record,) = (queue for queue in pipeline.queues if queue.name == name)
     return record
+
+
+def warnings_of(tracer: Tracer) -> list[str]:
+    """Give what the report says that is missing."""
+    assert tracer.run_folder is not None
+    (rank,) = traintrace.open_run(tracer.run_folder).facts(["step"]).ranks
+    return list(rank.warnings)

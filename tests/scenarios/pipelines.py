@@ -1,7 +1,7 @@
 """Pipelines of stages as rows of a rank's file."""
 
 from traintrace.stagefacts import Pipeline, QueueRecord, StageWorker
-from traintrace.stages.marks import NOT_SAID
+from traintrace.stages.marks import NOT_SAID, SAID
 from traintrace.stages.records import QueueUpdate, Update, WorkerUpdate
 from traintrace.store.stagerows import Merger
 from traintrace.store.stagetables import StageRows
@@ -15,7 +15,7 @@ def rows_of(pipeline: Pipeline) -> StageRows | None:
 
 def _worker(number: int, one: StageWorker) -> WorkerUpdate:
     services = [
-        (s.done_ns, s.busy_ns, s.items, NOT_SAID if s.tokens is None else s.tokens, True)
+        (s.done_ns, s.busy_ns, s.items, NOT_SAID if s.tokens is None else s.tokens, SAID)
         for s in one.services
     ]
     return WorkerUpdate(
@@ -32,7 +32,7 @@ def _worker(number: int, one: StageWorker) -> WorkerUpdate:
         service_count=one.service_count,
         busy_sum_ns=one.busy_sum_ns,
         busy_sum_squares_ns2=one.busy_sum_squares_ns2,
-        says_done=True,
+        counts=SAID,
         unmeasured=one.unmeasured,
         services=services,
     )
@@ -49,4 +49,5 @@ def _queue(one: QueueRecord) -> QueueUpdate:
         consumers=one.consumers,
         put_ns=one.put_ns,
         get_ns=one.get_ns,
+        held=one.held,
     )

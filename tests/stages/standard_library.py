@@ -1,7 +1,8 @@
 """Run the standard library's own tests of queues on followed ones: `python -m tests.stages.standard_library MODULE`.
 
 Every queue that those tests make is followed as soon as it is made, and each test runs inside a stage, so that
-all that it does itself goes the longer way of a worker; its threads and processes go the other one.
+all that it does itself goes the longer way of a worker; its threads and processes go the other one. With `midway:`
+before the module they are followed as those that were named before the session began.
 """
 
 import asyncio
@@ -20,25 +21,35 @@ from typing import Any
 from traintrace.faults import FaultReporter
 from traintrace.registry import REGISTRY
 from traintrace.stages.inbox import Inbox
-from traintrace.stages.queues import follow_queue, followed_as
+from traintrace.stages.queues import follow_midway, follow_queue, followed_as
 from traintrace.stages.recorder import StageRecorder
 from traintrace.stages.stage import Stage
 
+Follow = Callable[[Any, str, StageRecorder], object]
 
-def follow_all_of(module: Any, names: tuple[str, ...], recorder: StageRecorder) -> None:
+
+def follow_all_of(
+    module: Any, names: tuple[str, ...], recorder: StageRecorder, follow: Follow = follow_queue
+) -> None:
     """Let each queue of the named classes, and of those below them, be followed once it is made."""
     for name in names:
         made: Any = getattr(module, name)
-        made.__init__ = _then_followed(made.__init__, recorder)
+        made.__init__ = _then_followed(made.__init__, recorder, follow)
 
 
-def _then_followed(init: Callable[..., None], recorder: StageRecorder) -> Callable[..., None]:
+def _follow_midway(queue: Any, name: str, recorder: StageRecorder) -> None:
+    follow_midway(queue, name, recorder, {})
+
+
+def _then_followed(
+    init: Callable[..., None], recorder: StageRecorder, follow: Follow
+) -> Callable[..., None]:
     @functools.wraps(init)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         if followed_as(self) is None:
             name = type(self).__name__
-            assert follow_queue(self, name, recorder) is self
+            follow(self, name, recorder)
             assert followed_as(self) == name
 
     return __init__
@@ -80,8 +91,10 @@ def in_a_stage(recorder: StageRecorder) -> None:
     unittest.IsolatedAsyncioTestCase._callTestMethod = _call_async  # type: ignore[attr-defined]
 
 
-def main(module: str, *patterns: str) -> int:
+def main(argument: str, *patterns: str) -> int:
     """Run the tests of one module of the standard library; give how many failed."""
+    way, _, module = argument.rpartition(":")
+    follow: Follow = _follow_midway if way == "midway" else follow_queue
     with tempfile.TemporaryDirectory() as folder:
         inbox = Inbox(Path(folder, "stages"), FaultReporter(raise_faults=True))
         recorder = StageRecorder(
@@ -92,13 +105,13 @@ def main(module: str, *patterns: str) -> int:
         tests = __import__(module, fromlist=["*"])
         if module == "test.test_queue":
             for copy in (tests.py_queue, tests.c_queue):
-                follow_all_of(copy, ("Queue", "_PySimpleQueue"), recorder)
+                follow_all_of(copy, ("Queue", "_PySimpleQueue"), recorder, follow)
             tests.c_queue.Empty = queue.Empty
             tests.c_queue.SimpleQueue = lambda: follow_queue(queue.SimpleQueue(), "C", recorder)
         elif "asyncio" in module:
-            follow_all_of(asyncio, ("Queue",), recorder)
+            follow_all_of(asyncio, ("Queue",), recorder, follow)
         else:
-            follow_all_of(multiprocessing.queues, ("Queue", "SimpleQueue"), recorder)
+            follow_all_of(multiprocessing.queues, ("Queue", "SimpleQueue"), recorder, follow)
             follow_proxies(recorder)
         in_a_stage(recorder)
         loader = unittest.TestLoader()

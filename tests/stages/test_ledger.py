@@ -6,7 +6,8 @@ from contextlib import suppress
 import pytest
 
 from tests.labs.stageclock import StageClock
-from traintrace.stages.worker import current_worker
+from traintrace.stages.blocks import current_block
+from traintrace.stages.marks import SAID
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_what_is_said_to_be_done_is_the_service_and_what_was_guessed_before_is_f
             stage.done(items=4, tokens=512)
             clock.pass_by(2)
     worker = clock.worker()
-    assert worker.says_done
+    assert worker.counts == SAID
     assert [(busy, items, tokens, said) for _, busy, items, tokens, said in worker.services] == [
         (100, 4, 512, 1),
         (102, 4, 512, 1),
@@ -230,5 +231,5 @@ def test_a_generator_in_a_stage_of_its_own_may_outlive_the_one_it_was_begun_in(
         clock.pass_by(100)
     train, read = clock.update().workers
     assert (train.stage, train.items, read.stage) == ("train", 4, "read")
-    assert current_worker(clock.recorder) is None
+    assert current_block() is None
     assert sum(train.account_ns.values()) == train.end_ns - train.start_ns

@@ -10,9 +10,11 @@ import pytest
 from tests.labs.stageclock import StageClock
 from traintrace.faults import FaultReporter
 from traintrace.stagefacts import KEPT
+from traintrace.stages.blocks import Block
+from traintrace.stages.places import MAX_WORKERS
 from traintrace.stages.queuebook import QueueBook
 from traintrace.stages.queues import follow_queue
-from traintrace.stages.recorder import FULL, MAX_QUEUES, MAX_WORKERS, StageRecorder
+from traintrace.stages.recorder import FULL, MAX_QUEUES, StageRecorder
 from traintrace.stages.stage import Stage
 
 
@@ -26,7 +28,7 @@ def test_memory_is_bounded_while_nobody_takes_what_was_recorded() -> None:
             clock.pass_by(2)
     for _ in range(operations):
         outside.put(1)
-    worker = clock.recorder._workers[0]
+    worker = clock.recorder.places.workers[0]
     assert len(worker.entries) <= FULL + 3
     assert len(clock.recorder.outside) <= FULL + 2
     update = clock.update()
@@ -109,7 +111,7 @@ def test_a_thread_that_inherits_the_context_of_a_worker_is_not_that_worker() -> 
 def test_workers_and_queues_are_bounded(faults_are_reported: None) -> None:
     recorder = StageRecorder(FaultReporter())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("traintrace.stages.recorder.MAX_WORKERS", 2)
+        patch.setattr("traintrace.stages.places.MAX_WORKERS", 2)
         patch.setattr("traintrace.stages.recorder.MAX_QUEUES", 1)
         with Stage(recorder, "a"), Stage(recorder, "b"), Stage(recorder, "c") as third:
             third.done()
@@ -126,7 +128,7 @@ def test_what_is_written_after_the_end_is_left_out() -> None:
     with clock.stage() as stage:
         clock.pass_by(10)
         stage.done()
-        worker = clock.recorder._workers[0]
+        worker = clock.recorder.places.workers[0]
         clock.recorder.end()
         clock.pass_by(10)
         worker.mark(4)  # a thread that was in the middle of it
@@ -151,7 +153,9 @@ def test_no_operation_waits_for_who_takes_what_was_recorded() -> None:
 def test_a_full_journal_is_folded_alone() -> None:
     """A training thread must not fold what twenty others wrote: that took seconds."""
     recorder = StageRecorder(FaultReporter(raise_faults=True))
-    other = recorder.open("other")
+    block = Block("other")
+    recorder.enter(block)
+    other = block.worker
     assert other is not None
     other.entries.extend((1, 1, 4) * FULL)
     with Stage(recorder, "work") as stage:
@@ -169,7 +173,7 @@ def test_a_lock_that_an_interrupt_left_behind_holds_up_nobody(
     with Stage(recorder, "first") as first, Stage(recorder, "second") as second:
         second.done()
     del first
-    recorder._workers[0].folding.acquire()
+    recorder.places.workers[0].folding.acquire()
     assert [worker.stage for worker in recorder.take().workers] == ["second"]
 
 

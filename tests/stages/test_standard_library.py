@@ -14,7 +14,9 @@ ROOT = Path(__file__).parents[2]
 # Module, which tests of it, how many there are at least, and how many items went through followed queues.
 TESTS = {
     "queue": (["test.test_queue"], 50, 60_000),
+    "queues of before": (["midway:test.test_queue"], 50, 60_000),
     "asyncio": (["test.test_asyncio.test_queues"], 40, 300),
+    "asyncio of before": (["midway:test.test_asyncio.test_queues"], 40, 300),
     "fork": (["tests.stages.stdlib_fork", "Queue"], 25, 60),
 }
 SPAWN = (["tests.stages.stdlib_spawn", "Queue"], 25, 60)

@@ -34,7 +34,7 @@ def worker(
         service_count=services,
         busy_sum_ns=60,
         busy_sum_squares_ns2=3600.0,
-        says_done=said,
+        counts=said,
         unmeasured="",
         services=[(since + n, 60, 1, 7 if n % 2 else -1, int(said)) for n in range(services)],
     )
@@ -43,7 +43,7 @@ def worker(
 def items(
     puts: int, wrapped: int = 1, stage: str = "work", capacity: int | None = 4
 ) -> QueueUpdate:
-    return QueueUpdate("items", wrapped, capacity, puts, 0, [stage], [], [9] * puts, [])
+    return QueueUpdate("items", wrapped, capacity, puts, 0, [stage], [], [9] * puts, [], wrapped)
 
 
 def written(path: Path, *rows: StageRows | None) -> Pipeline | None:
@@ -102,6 +102,7 @@ def test_processes_are_put_together(tmp_path: Path) -> None:
     assert [back.worker for back in pipeline.workers] == [0, 1]
     (queue,) = pipeline.queues
     assert (queue.capacity, queue.puts, queue.producers) == (4, 7, ["work", "child"])
+    assert queue.held == 1
     assert joined([None, None]) is None
 
 
@@ -143,6 +144,18 @@ def test_a_file_of_before_has_no_pipeline(tmp_path: Path) -> None:
         connection.execute("PRAGMA user_version = 3")
         connection.commit()
     assert read(path) is None
+
+
+def test_queues_of_a_file_of_schema_4_held_nothing(tmp_path: Path) -> None:
+    written(tmp_path, Merger(0).rows({None: Update([worker()], [items(2)])}))
+    path = tmp_path / "rank-00003.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("ALTER TABLE queues DROP COLUMN held")
+        connection.execute("PRAGMA user_version = 4")
+        connection.commit()
+    pipeline = read(path)
+    assert pipeline is not None
+    assert (pipeline.queues[0].puts, pipeline.queues[0].held) == (2, 0)
 
 
 def test_rows_that_nobody_wrote_are_left_out_and_told(tmp_path: Path) -> None:

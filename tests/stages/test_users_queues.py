@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from traintrace.faults import FaultReporter, TraintraceWarning
-from traintrace.stages.queues import follow_queue
+from traintrace.stages.queues import follow_midway, follow_queue
 from traintrace.stages.recorder import StageRecorder
 from traintrace.stages.stage import Stage
 
@@ -84,3 +84,43 @@ def test_a_simple_queue_of_a_run_that_ended_is_followed_by_the_next(
     assert after.get() == 1
     (update,) = later.take().queues
     assert (update.puts, update.gets) == (0, 1)
+
+
+def test_one_of_before_that_calls_itself_counts_once(recorder: StageRecorder) -> None:
+    source = Patient()
+    source.put(0)
+    get = source.get
+    follow_midway(source, "in", recorder, {})
+    with Stage(recorder, "work"):
+        for item in range(1, 5):
+            source.put(item)
+        assert [source.get(), get(), source.get(False), get(False), get()] == list(range(5))
+    (record,) = recorder.take().queues
+    assert (record.held, record.puts, record.gets) == (1, 4, 5)
+
+
+class Eager(queue.Queue[int]):
+    """Looks at once before it waits."""
+
+    def get(self, block: bool = True, timeout: float | None = None) -> int:
+        if block:
+            try:
+                return self.get(False)
+            except queue.Empty:
+                pass
+        return super().get(block, timeout)
+
+
+def test_one_of_before_that_waits_after_it_has_called_itself_counts_once(
+    recorder: StageRecorder,
+) -> None:
+    source = Eager()
+    follow_midway(source, "in", recorder, {})
+    for staged in (recorder, None):
+        with Stage(staged, "work"):
+            timer = threading.Timer(0.02, source.put, [1])
+            timer.start()
+            assert source.get() == 1
+            timer.join()
+    (record,) = recorder.take().queues
+    assert (record.puts, record.gets) == (2, 2)

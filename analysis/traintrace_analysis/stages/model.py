@@ -62,7 +62,7 @@ class QueueLoad:
     """How full one queue was, and whether its books balance; None is "not measured".
 
     Attributes:
-        held: Items put and not taken out.
+        held: Items put, or there from the beginning, and not taken out.
         seen_s: The time that occupancy is known for.
         mean_items: Time-weighted. full_share, empty_share: of the time; full is None without a capacity.
         residence_ms: Mean time of an item in the queue, first in, first out.

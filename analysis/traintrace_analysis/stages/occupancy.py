@@ -63,7 +63,7 @@ def levels(queue: QueueRecord) -> Levels | None:
     steps = np.concatenate((np.ones(len(puts), np.int64), -np.ones(len(gets), np.int64)))
     order = np.argsort(moments, kind="stable")
     moments, steps = moments[order], steps[order]
-    before = (queue.puts - len(puts)) - (queue.gets - len(gets))
+    before = queue.held + (queue.puts - len(puts)) - (queue.gets - len(gets))
     end = moments[-1] if len(moments) else begin
     if begin is None:
         begin = moments[0]
@@ -74,7 +74,7 @@ def levels(queue: QueueRecord) -> Levels | None:
 
 def measure_queue(queue: QueueRecord) -> QueueLoad:
     """Give the occupancy of a queue with its self-checks."""
-    held = queue.puts - queue.gets
+    held = queue.held + queue.puts - queue.gets
     capacity = queue.capacity
     over = 0 if capacity is None else max(0, held - capacity)
     imbalance = held if held < 0 else over
@@ -114,8 +114,9 @@ def measure_queue(queue: QueueRecord) -> QueueLoad:
 def _residence(queue: QueueRecord, found: Levels) -> tuple[float | None, int]:
     """Give the mean time between put and get of an item in ms, first in, first out, and how many were taken."""
     puts, gets = np.asarray(queue.put_ns, np.int64), np.asarray(queue.get_ns, np.int64)
-    # The number of the first kept operation of each kind, counted from the start of the run.
-    first_put, first_get = queue.puts - len(puts), queue.gets - len(gets)
+    # The number of the first kept operation of each kind, counted from the start of the run, as if what the
+    # queue held then had been put first.
+    first_put, first_get = queue.held + queue.puts - len(puts), queue.gets - len(gets)
     start = max(first_put, first_get)
     puts, gets = puts[start - first_put :], gets[start - first_get :]
     pairs = min(len(puts), len(gets))

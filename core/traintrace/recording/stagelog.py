@@ -3,7 +3,6 @@
 import os
 from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import Final
 
 from traintrace.clock import HostAnchor
 from traintrace.faults import FaultReporter
@@ -15,11 +14,6 @@ from traintrace.stages.recorder import StageRecorder
 from traintrace.stages.records import Update
 from traintrace.store.stagerows import Merger, joined
 from traintrace.store.stagetables import StageRows
-
-_TOO_EARLY: Final = (
-    "stages and queues that were named before the trace began are not recorded; name them inside "
-    "`with trace(model, optimizer) as tracer:`, or in a hook of the Trainer once training has begun"
-)
 
 
 class StageLog:
@@ -47,17 +41,20 @@ class StageLog:
         self._merger = Merger(anchor.offset_ns)
 
     def begin(self) -> None:
-        """Let `traintrace.stage` and `queue` find it; say so where they were called too early."""
-        if REGISTRY.stages_named_early:
-            REGISTRY.stages_named_early = False
-            self._faults.warn(_TOO_EARLY)
+        """Let `traintrace.stage` and `queue` find it, and take up what they were told before this instant."""
         REGISTRY.recorders.append(self.recorder)
+        if REGISTRY.named:
+            with self._faults.guard("stages and queues that were named before the trace began"):
+                from traintrace.stages.takingup import take_up  # loaded by those who need it
+
+                take_up(REGISTRY.named, self.recorder)
 
     def end(self) -> None:
         """Record nothing after this instant, and give queues back as they were."""
         if self.recorder in REGISTRY.recorders:
             REGISTRY.recorders.remove(self.recorder)
         self.recorder.end()
+        REGISTRY.named.forget(self.recorder)
 
     def rows(self) -> StageRows | None:
         """Give what is new, to be written, and after `end` the rest; None if that is nothing."""

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from traintrace.stagefacts import KEPT, STAGE_ACCOUNTS
 from traintrace.stages import marks
-from traintrace.stages.marks import GOT, OPERATIONS, PLACED
+from traintrace.stages.marks import GOT, GUESSED, MADE, OPERATIONS, PLACED, SAID
 
-# done_ns, busy_ns, items, tokens or NOT_SAID, and 1 if the worker told it by `done`.
+# done_ns, busy_ns, items, tokens or NOT_SAID, and how it was found: GUESSED, SAID or MADE.
 ServiceRow = tuple[int, int, int, int, int]
 
 
@@ -29,9 +29,8 @@ class WorkerLedger:
     Attributes:
         start_ns: Moment of the first entry; 0 before it. last_ns: moment of the latest one.
         account: What time is charged to now; waiting is charged when it has ended.
-        is_open: Somebody holds the worker's place.
-        tokens: None if none were said.
-        says_done: The worker says `done`; then services that were found without it count no more.
+        is_open: Somebody holds the worker's place. tokens: None if none were said.
+        counts: Which services do: SAID if it says `done`, GUESSED if it worked on an item that it took, else MADE.
         services: Those that were not taken yet, the latest ones.
         moments: When operations succeeded that were not taken yet, by what they were: the code of the entry.
     """
@@ -45,7 +44,7 @@ class WorkerLedger:
     blocked_ns: dict[int, int] = field(default_factory=dict)
     items: int = 0
     tokens: int | None = None
-    says_done: bool = False
+    counts: int = MADE
     service_count: int = 0
     busy_sum_ns: int = 0
     busy_sum_squares_ns2: int = 0
@@ -57,7 +56,10 @@ class WorkerLedger:
     _has_item: bool = False
     _asked_ns: int = 0
     _output_ns: int = 0
-    _takes: bool = False  # it has taken items: it is no source
+    _is_partly_made: bool = (
+        False  # FOUND in the middle of an item: its first output is no whole service
+    )
+    _is_partly_done: bool = False  # nor is its first `done`
     _operated: int = 0  # code of the latest operation
     # Time whose account what comes next tells: since START, since an operation failed, since the last output.
     _head_ns: int | None = None
@@ -74,8 +76,8 @@ class WorkerLedger:
                 self._operate(begin, end, code)
             elif code == marks.DONE:
                 self._done(*marks.items_and_tokens(end))
-            elif code == marks.START:
-                self._start()
+            elif code in (marks.START, marks.FOUND):
+                self._start(found=code == marks.FOUND)
             elif code == marks.END:
                 self._end()
             elif code == marks.PAUSE:
@@ -129,9 +131,11 @@ class WorkerLedger:
 
     # -- what entries mean -----------------------------------------------------------------------
 
-    def _start(self) -> None:
+    def _start(self, *, found: bool) -> None:
         self.account, self.is_open = "other", True
-        self._head_ns, self._tail_ns, self._failed = 0, None, None
+        self._is_partly_made = self._is_partly_done = found
+        # What one was at who is found is not known: no first output makes work of it.
+        self._head_ns, self._tail_ns, self._failed = None if found else 0, None, None
         self._has_item, self._output_ns, self._work_ns = False, 0, 0
         self._paused.clear()
 
@@ -140,7 +144,7 @@ class WorkerLedger:
         if self._tail_ns:
             self._move(self._tail_ns, "busy", "other")
             self._work_ns -= self._tail_ns
-        if self._has_item and self._output_ns and not self.says_done:
+        if self._has_item and self._output_ns and self.counts != SAID:
             self._close(self._output_ns, 1, marks.NOT_SAID)
         self._head_ns = self._tail_ns = None
         self.account, self.is_open = "other", False
@@ -167,12 +171,17 @@ class WorkerLedger:
         if is_around:
             return
         if outcome == GOT:
-            if self._has_item and not self.says_done:
+            if self._has_item and self.counts != SAID:
+                self._count(GUESSED)
                 self._close(self._output_ns or self._asked_ns or begin, 1, marks.NOT_SAID)
-            self._has_item = self._takes = True
+            self._has_item, self._is_partly_made = True, False
             self._output_ns, self._asked_ns, self._tail_ns = 0, 0, None
         elif outcome == PLACED:
-            if not self._takes and not self.says_done:
+            if self._has_item:
+                self._count(GUESSED)
+            elif self._is_partly_made:
+                self._is_partly_made, self._work_ns = False, 0
+            elif self.counts == MADE:
                 self._close(end, 1, marks.NOT_SAID)
             self._output_ns, self._tail_ns = end, 0
         else:
@@ -215,15 +224,20 @@ class WorkerLedger:
     def _done(self, items: int, tokens: int) -> None:
         self._leave_head(works=True)
         self._settle_failed("busy")
-        if not self.says_done:
-            self.says_done = True
-            self._work_ns += self.busy_sum_ns
-            self.items = self.service_count = self.busy_sum_ns = self.busy_sum_squares_ns2 = 0
-            self.services.clear()
+        self._work_ns += self.busy_sum_ns if self.counts != SAID else 0
+        self._count(SAID)
         if not self._paused:
             self.account = "busy"
         self._has_item, self._tail_ns = False, 0
-        self._close(self.last_ns, items, tokens)
+        if not self._is_partly_done:
+            self._close(self.last_ns, items, tokens)
+        self._is_partly_done, self._work_ns = False, 0
+
+    def _count(self, kind: int) -> None:
+        if self.counts not in (SAID, kind):
+            self.counts = kind
+            self.items = self.service_count = self.busy_sum_ns = self.busy_sum_squares_ns2 = 0
+            self.services.clear()
 
     def _close(self, done_ns: int, items: int, tokens: int) -> None:
         busy_ns, self._work_ns = self._work_ns, 0
@@ -233,4 +247,4 @@ class WorkerLedger:
         self.service_count += 1
         self.busy_sum_ns += busy_ns
         self.busy_sum_squares_ns2 += busy_ns * busy_ns
-        self.services.append((done_ns, busy_ns, items, tokens, int(self.says_done)))
+        self.services.append((done_ns, busy_ns, items, tokens, self.counts))

@@ -1,6 +1,7 @@
 """What a worker's journal holds: entries of three integers, the last of which says what happened.
 
 moment, moment, START        somebody takes the worker's place
+moment, moment, FOUND        the session begins and somebody is at work in the place already
 moment, moment, END          the place is free
 moment, moment, PAUSE        a stage inside this one begins
 moment, moment, RESUME       it has ended
@@ -14,7 +15,7 @@ begin, end, queue_code + what became of it:
 
 from typing import Final
 
-START, END, PAUSE, RESUME, DONE = range(5)
+START, END, PAUSE, RESUME, DONE, FOUND = range(6)
 
 GOT, GET_FAILED, GET_ENDED = range(3)
 PLACED, PUT_FAILED, PUT_ENDED = range(3, 6)
@@ -22,6 +23,10 @@ OPERATIONS: Final = 8
 
 # Values of an entry.
 WIDTH: Final = 3
+
+# How a service was found: it is what follows a `get`, what the worker said by `done`, or what precedes the `put` of
+# one that only puts. The services that count are those of the kind that the worker's latest is of.
+GUESSED, SAID, MADE = range(3)
 
 NOT_SAID: Final = -1
 # An amount is (items << SHIFT) + tokens + 1.

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
+from traintrace.stages.blocks import CURRENT
 from traintrace.stages.marks import GET_ENDED, GET_FAILED, GOT
 from traintrace.stages.recorder import FULL, StageRecorder
-from traintrace.stages.worker import CURRENT, Worker, is_waited_for
+from traintrace.stages.worker import Worker, is_waited_for
 
 Method = Callable[..., Any]
 Make = Callable[[Method, StageRecorder], Method]
@@ -26,8 +27,9 @@ def operation(succeeded: int) -> Make:
 
         @functools.wraps(method)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            worker = current()
-            # `current_worker` written out: this runs at every operation.
+            block = current()
+            worker = None if block is None else block.worker
+            # `Worker.is_held` written out: this runs at every operation.
             if (
                 worker is None
                 or worker.owner != get_ident()
@@ -123,8 +125,8 @@ def _task_worker(recorder: StageRecorder) -> Worker | None:
 
     Before Python 3.12 `asyncio.wait_for` lets another task wait for its own.
     """
-    worker = CURRENT.get()
-    # `current_worker` written out.
+    block = CURRENT.get()
+    worker = None if block is None else block.worker
     if worker is None or worker.owner != get_ident() or worker.recorder is not recorder:
         return None
     try:

@@ -14,6 +14,7 @@ class QueueBook:
     name: str
     wrapped: int = 0
     capacity: int | None = 0
+    held: int = 0
     puts: int = 0
     gets: int = 0
     producers: dict[str, None] = field(default_factory=dict)  # in the order in which they came
@@ -22,9 +23,10 @@ class QueueBook:
     _get_ns: list[int] = field(default_factory=list)
     _changed: bool = False
 
-    def add_queue(self, capacity: int | None) -> None:
-        """One more queue has this name."""
+    def add_queue(self, capacity: int | None, held: int) -> None:
+        """One more queue has this name, which holds `held` items."""
         self.wrapped += 1
+        self.held += held
         if self.capacity is not None:
             self.capacity = None if capacity is None else self.capacity + capacity
         self._changed = True
@@ -59,11 +61,12 @@ class QueueBook:
             list(self.consumers),
             put_ns,
             get_ns,
+            self.held,
         )
 
     def forget(self) -> None:
         """In a forked child: what was counted so far is the parent's."""
-        self.wrapped, self.capacity, self.puts, self.gets = 0, 0, 0, 0
+        self.wrapped, self.capacity, self.held, self.puts, self.gets = 0, 0, 0, 0, 0
         for container in (self.producers, self.consumers, self._put_ns, self._get_ns):
             container.clear()
         self._changed = False

@@ -14,22 +14,46 @@ import inspect
 import math
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from traintrace.faults import FaultReporter
 from traintrace.registry import REGISTRY
 from traintrace.stages.marks import GOT, PLACED, queue_code
+from traintrace.stages.midway import settle_midway, size_of
 from traintrace.stages.operations import awaited, immediate, operation
 from traintrace.stages.pickling import child_recorder, is_proxy, is_shared, reducer
 from traintrace.stages.recorder import StageRecorder
 from traintrace.stages.simplequeue import FollowedSimpleQueue, is_simple
+from traintrace.stages.worker import Worker
 
 AnyQueue = TypeVar("AnyQueue")
 
 # What an object of a class made here says of it: the name of the queue.
 NAME: Final = "__traintrace_queue__"
+
+
+def name_queue(queue: AnyQueue, name: str, find: Callable[[], StageRecorder | None]) -> AnyQueue:
+    """Do as `follow_queue` does, and let the sessions to come follow the queue too.
+
+    Args:
+        queue: Any.
+        name: Its name.
+        find: Gives what records it now; None where no run is traced.
+    """
+    if queue is None:
+        return queue
+    # Before looking for a session: one that begins meanwhile finds the queue.
+    is_kept = REGISTRY.named.add_queue(queue, str(name))
+    recorder = find()
+    followed = follow_queue(queue, name, recorder)
+    if followed is not queue:
+        REGISTRY.named.remove_queue(queue)
+        REGISTRY.named.add_queue(followed, str(name))
+    elif recorder is None and not is_kept:
+        REGISTRY.named.lose(str(name))
+    return followed
 
 
 def follow_queue(queue: AnyQueue, name: str, recorder: StageRecorder | None) -> AnyQueue:
@@ -41,48 +65,69 @@ def follow_queue(queue: AnyQueue, name: str, recorder: StageRecorder | None) -> 
     if recorder is None or not recorder.recording or queue is None:
         return queue
     followed: Any = queue
-    with recorder.faults.guard(f"what goes through the queue {name}"):
-        followed = _follow(queue, str(name), recorder)
+    with recorder.faults.guard(f"what goes through the queue {name}"), recorder.naming:
+        known = followed_as(queue)
+        if known is None:
+            capacity, held = capacity_of(queue), size_of(queue)
+            followed, number = _attached(queue, str(name), recorder)
+            if number is not None:
+                recorder.add_queue(number, capacity, held)
+        elif known != name:
+            recorder.faults.warn(f"the queue {known} is followed already; it is not {name} besides")
     return followed  # type: ignore[no-any-return]
 
 
-def _follow(queue: Any, name: str, recorder: StageRecorder) -> Any:
-    if isinstance(queue, FollowedSimpleQueue) and not queue.recorder.recording:
-        queue = queue.followed  # an earlier run's, which has ended
-    known = followed_as(queue)
-    if known is not None:
-        if known != name:
-            recorder.faults.warn(f"the queue {known} is followed already; it is not {name} besides")
-        return queue
+def follow_midway(
+    queue: object, name: str, recorder: StageRecorder, workers: Mapping[int, Worker]
+) -> None:
+    """Follow a queue that was named before the session began; not one that another session follows.
+
+    Args:
+        queue: No `SimpleQueue`, unless it is a followed one.
+        name: Its name.
+        recorder: What records it.
+        workers: Threads that are workers of this recorder, by their identity.
+    """
+    with recorder.naming:
+        if followed_as(queue) is None:
+            base, capacity = type(queue), capacity_of(queue)
+            _, number = _attached(queue, name, recorder)
+            if number is not None:
+                settle_midway(queue, base, number, capacity, recorder, workers)
+
+
+def _attached(queue: Any, name: str, recorder: StageRecorder) -> tuple[Any, int | None]:
+    """Give the queue as it is followed, and the number of its name; as it is and None if it cannot be."""
     base = type(queue)
     if not callable(getattr(base, "get", None)) or not callable(getattr(base, "put", None)):
         recorder.faults.warn(
             f"{base.__name__} has no get and put: what goes through the queue {name} is not recorded"
         )
-        return queue
+        return queue, None
     number = recorder.number_of_queue(name)
     if number is None:
-        return queue
+        return queue, None
     try:
-        following = attach(queue, name, number, recorder)
+        return attach(queue, name, number, recorder), number
     except TypeError as error:  # a class of C, or one that says what may be derived from it
         recorder.faults.warn(
             f"{base.__name__} cannot be followed ({error}): what goes through the queue {name} is not recorded"
         )
-        return queue
-    recorder.add_queue(number, capacity_of(queue))
-    return following
+        return queue, None
 
 
 def followed_as(queue: object) -> str | None:
     """Give the name under which a queue is followed; None if it is not."""
     if isinstance(queue, FollowedSimpleQueue):
-        return queue.followed_as
+        return queue.followed_as if queue.recorder.recording else None
     return getattr(type(queue), NAME, None)
 
 
 def attach(queue: Any, name: str, number: int, recorder: StageRecorder) -> Any:
     """Let operations on `queue` be written under `number`."""
+    if isinstance(queue, FollowedSimpleQueue):
+        queue.follow(name, number, recorder)  # an earlier run's, which has ended
+        return queue
     if is_simple(queue):
         return FollowedSimpleQueue(queue, name, number, recorder)
     base = type(queue)

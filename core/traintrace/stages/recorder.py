@@ -8,22 +8,21 @@ from typing import Any, Final
 
 from traintrace.faults import FaultReporter
 from traintrace.recording.journal import Clock
-from traintrace.stagefacts import WorkerKind
+from traintrace.stages.blocks import Block
 from traintrace.stages.held import held
-from traintrace.stages.ledger import WorkerLedger
 from traintrace.stages.marks import END, GET_ENDED, OPERATIONS, PLACED, PUT_ENDED, WIDTH
+from traintrace.stages.places import MAX_WORKERS, Places
 from traintrace.stages.queuebook import QueueBook
 from traintrace.stages.records import Update, WorkerUpdate
-from traintrace.stages.worker import NOBODY, Worker, running_task
+from traintrace.stages.worker import Worker
 
 # A journal of this many values is folded by its own thread if nobody else came to do it; some milliseconds of work.
 FULL: Final = 3 * 4_096
-MAX_WORKERS: Final = 1_000
 MAX_QUEUES: Final = 1_000
 
 
 class StageRecorder:
-    """Holds the workers and queues of one process. `open`, `close` and queues are for any thread.
+    """Holds the workers and queues of one process. `enter`, `take_up` and queues are for any thread.
 
     Attributes:
         now: The clock [ns, monotonic].
@@ -34,6 +33,7 @@ class StageRecorder:
         inbox: The folder into which child processes hand on what they record; None if there is none.
         when_used: Called before the first stage is opened or queue is followed; None once it was.
         undo: By queue, what gives it back as it was.
+        places: Who works.
     """
 
     def __init__(
@@ -54,48 +54,35 @@ class StageRecorder:
         self.when_used = self._hand_on if is_child else when_used
         self.undo: dict[int, Callable[[], None]] = {}
         self._ended_ns: int | None = None
-        self._workers: list[Worker] = []
+        self.places = Places(self)
         self._books: list[QueueBook] = []
         self._renew_locks()
 
     def _renew_locks(self) -> None:
-        self._places = threading.RLock()  # held for microseconds
+        self.naming = threading.RLock()  # held while a queue gets its name
         self._taking = threading.Lock()
         self._noting = threading.Lock()  # held while one journal's moments are noted
 
     # -- who works -------------------------------------------------------------------------------
 
-    def open(self, stage: str) -> Worker | None:
-        """Take a place in a stage for the calling thread or task; None if there are too many."""
+    def enter(self, block: Block) -> None:
+        """Make a worker of who has just entered a block."""
         self.use()
-        task = running_task()
-        kind: WorkerKind = "thread"
-        if task is not None:
-            kind = "task"
-        elif self.is_child and threading.current_thread() is threading.main_thread():
-            kind = "process"
-        with self._places:
-            worker = self._free_place(stage, kind)
-            if worker is not None:
-                worker.hold(task)
-        if worker is None:
-            self.faults.warn(f"more than {MAX_WORKERS} workers at once: the rest is not recorded")
-        return worker
+        self._warn_unless(self.places.enter(block))
 
-    def _free_place(self, stage: str, kind: WorkerKind) -> Worker | None:
-        for worker in self._workers:
-            if worker.stage == stage and worker.kind == kind and worker.owner == NOBODY:
-                return worker
-        if len(self._workers) >= MAX_WORKERS or not self.recording:
-            return None
-        worker = Worker(self, stage, kind, WorkerLedger())
-        self._workers.append(worker)
-        return worker
+    def take_up(self, block: Block) -> None:
+        """Make a worker of who is inside a block since before the session."""
+        self.use()
+        self._warn_unless(self.places.take_up(block))
+
+    def _warn_unless(self, there_is_a_place: bool) -> None:
+        if not there_is_a_place:
+            self.faults.warn(f"more than {MAX_WORKERS} workers at once: the rest is not recorded")
 
     def number_of_queue(self, name: str) -> int | None:
         """Give the number under which the queues of that name are counted; None if there are too many."""
         self.use()
-        with self._places:
+        with self.naming:
             for number, book in enumerate(self._books):
                 if book.name == name:
                     return number
@@ -105,9 +92,9 @@ class StageRecorder:
         self.faults.warn(f"more than {MAX_QUEUES} names of queues: the rest is not recorded")
         return None
 
-    def add_queue(self, number: int, capacity: int | None) -> None:
-        """Note that one more queue has the name of that number."""
-        self._books[number].add_queue(capacity)
+    def add_queue(self, number: int, capacity: int | None, held: int) -> None:
+        """Note that one more queue has the name of that number, and holds `held` items."""
+        self._books[number].add_queue(capacity, held)
 
     def use(self) -> None:
         """Get ready to record; a second call does nothing."""
@@ -137,7 +124,7 @@ class StageRecorder:
         with self._taking:
             moment = self.now() if self._ended_ns is None else self._ended_ns
             updates = []
-            for number, worker in enumerate(list(self._workers)):
+            for number, worker in enumerate(list(self.places.workers)):
                 # One journal at a time, so that nobody's grows while others' are folded.
                 with held(worker.folding, wait=True) as free:
                     update = self._update(number, worker, moment) if free else None
@@ -212,8 +199,7 @@ class StageRecorder:
         if not self.recording:
             return
         self._ended_ns, self.recording = self.now(), False
-        for worker in list(self._workers):
-            worker.disown()
+        self.places.disown()
         undo, self.undo = self.undo, {}
         for restore in list(undo.values()):
             with self.faults.guard("a queue stays followed"):
@@ -222,9 +208,7 @@ class StageRecorder:
     def leave_to_parent(self) -> None:
         """In a forked child: what was written so far is the parent's, and so are its threads."""
         self._renew_locks()
-        for worker in self._workers:
-            worker.disown()
-        self._workers = []
+        self.places.leave_to_parent()
         self.outside.clear()
         for book in self._books:
             book.forget()

@@ -11,7 +11,7 @@ class WorkerUpdate(NamedTuple):
 
     Attributes:
         number: Its number in the process that recorded it, whatever its stage.
-        says_done: Its services are those that say so themselves.
+        counts: Which of its services count: GUESSED, SAID or MADE, see `marks`.
     """
 
     number: int
@@ -27,7 +27,7 @@ class WorkerUpdate(NamedTuple):
     service_count: int
     busy_sum_ns: int
     busy_sum_squares_ns2: float
-    says_done: bool
+    counts: int
     unmeasured: str
     services: Sequence[ServiceRow]
 
@@ -38,6 +38,7 @@ class QueueUpdate(NamedTuple):
     Attributes:
         wrapped: How many queues were given that name in this process; a child's are mostly its parent's.
         capacity: Their sum; None if one is not bounded.
+        held: Items that were in them when following began.
     """
 
     name: str
@@ -49,6 +50,7 @@ class QueueUpdate(NamedTuple):
     consumers: Sequence[str]
     put_ns: Sequence[int]
     get_ns: Sequence[int]
+    held: int = 0
 
 
 class Update(NamedTuple):

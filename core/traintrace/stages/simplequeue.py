@@ -31,9 +31,13 @@ class FollowedSimpleQueue(_Base):  # type: ignore[misc]
         return super().__new__(cls)
 
     def __init__(self, followed: Any, name: str, number: int, recorder: "StageRecorder") -> None:
+        self.followed = followed
+        self.follow(name, number, recorder)
+
+    def follow(self, name: str, number: int, recorder: "StageRecorder") -> None:
+        """Let operations be written under `number` from now on."""
         code = queue_code(number)
         base = queue.SimpleQueue
-        self.followed = followed
         self.followed_as = name
         self.recorder = recorder
         self._get = operation(code + GOT)(base.get, recorder)

@@ -4,14 +4,14 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from traintrace.faults import FaultReporter
 from traintrace.recording.journal import Clock
 from traintrace.stagefacts import WorkerKind
 from traintrace.stages.ledger import Balance, WorkerLedger
-from traintrace.stages.marks import END, START
+from traintrace.stages.marks import END, WIDTH
 from traintrace.stages.records import WorkerUpdate
 
 if TYPE_CHECKING:
@@ -25,10 +25,24 @@ class Recording(Protocol):
 
     Attributes:
         now: The clock [ns, monotonic].
+        recording: False once the session has ended.
+        is_child: It records in a child process of the one whose session it is.
     """
 
     @property
     def now(self) -> Clock: ...  # noqa: D102 - see above
+
+    @property
+    def recording(self) -> bool: ...  # noqa: D102 - see above
+
+    @property
+    def is_child(self) -> bool: ...  # noqa: D102 - see above
+
+    @property
+    def faults(self) -> FaultReporter: ...  # noqa: D102 - tells what is lost
+
+    def relieve(self, worker: "Worker | None" = None) -> None:
+        """Keep a journal bounded."""
 
 
 class Worker:
@@ -90,12 +104,12 @@ class Worker:
         now = self.recorder.now()
         self.entries.extend((now, now, code))
 
-    def hold(self, task: "asyncio.Task[object] | None") -> None:
-        """The calling thread, or its task, takes the place."""
-        self.owner, self.task, self.changed = get_ident(), task, True
+    def hold(self, thread: int, task: "asyncio.Task[object] | None", code: int) -> None:
+        """A thread, or a task in it, takes the place; `code` is START or FOUND."""
+        self.mark(code)
         if task is not None:
             self.running_task = sys.modules["asyncio"].current_task
-        self.mark(START)
+        self.owner, self.task, self.changed = thread, task, True
 
     def leave(self) -> None:
         """The place is free."""
@@ -112,6 +126,12 @@ class Worker:
             return self.running_task() is self.task
         except RuntimeError:  # no event loop runs in this thread
             return False
+
+    def waits(self, code: int) -> bool:
+        """Say whether the operation of that code, which began at `waits_since`, has not ended."""
+        latest = self.entries[-WIDTH:]
+        latest_ns = latest[0] if latest else self.ledger.last_ns
+        return self.waits_for == code and self.waits_since > latest_ns
 
     def disown(self) -> None:
         """Let nobody write any more."""
@@ -142,22 +162,10 @@ class Worker:
             ledger.service_count,
             ledger.busy_sum_ns,
             float(ledger.busy_sum_squares_ns2),
-            ledger.says_done,
+            ledger.counts,
             self.unmeasured,
             services,
         )
-
-
-# Tasks and threads made by `asyncio.to_thread` inherit it: so a worker knows its owner.
-CURRENT: Final[ContextVar[Worker | None]] = ContextVar("traintrace_worker", default=None)
-
-
-def current_worker(recorder: Recording) -> Worker | None:
-    """Give the worker that the calling thread or task is; None outside stages of this recorder."""
-    worker = CURRENT.get()
-    if worker is None or worker.recorder is not recorder or not worker.is_held():
-        return None
-    return worker
 
 
 def running_task() -> "asyncio.Task[object] | None":

@@ -8,8 +8,8 @@ from traintrace.readings import DeviceReading, ProcessReading, SystemReading
 from traintrace.store.stagetables import STAGE_TABLES
 
 # 2: `gc_ns` of steps, `duration_ns` of events. 3: readings of system, process and devices.
-# 4: stages and queues.
-SCHEMA_VERSION: Final = 4
+# 4: stages and queues. 5: what queues held before.
+SCHEMA_VERSION: Final = 5
 
 _COUNT_COLUMNS: Final = (
     "step",

@@ -31,8 +31,11 @@ def read_pipeline(tables: Tables) -> Pipeline | None:
         tables.rows("stage_workers", WORKER_COLUMNS),
         lambda *row: _worker(row, services),
     )
+    stored = tables.stored("queues")
+    # Schema 4 has one less, which is null in a file that was put together of its segments.
+    columns = [name if name in stored else f"NULL AS {name}" for name in QUEUE_COLUMNS]
     queues = tables.records(
-        "queues", tables.rows("queues", QUEUE_COLUMNS), lambda *row: _queue(row, moments)
+        "queues", tables.rows("queues", columns), lambda *row: _queue(row, moments)
     )
     return Pipeline(workers, queues) if workers or queues else None
 
@@ -83,7 +86,7 @@ def _worker(row: Row, services: Blocks) -> StageWorker:
 
 
 def _queue(row: Row, moments: Blocks) -> QueueRecord:
-    name, capacity, puts, gets, producers, consumers = row
+    name, capacity, puts, gets, producers, consumers, held = row
     put_ns, get_ns = ([at for (at,) in _latest(moments.get((name, i), ()), 1)] for i in (1, 0))
     return QueueRecord(
         str(name),
@@ -94,6 +97,7 @@ def _queue(row: Row, moments: Blocks) -> QueueRecord:
         get_ns,
         _names(producers),
         _names(consumers),
+        0 if held is None else _whole(held),
     )
 
 

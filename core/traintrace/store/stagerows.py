@@ -59,10 +59,10 @@ class Merger:
 
     def _services(self, number: int, worker: WorkerUpdate) -> Block:
         values: list[int] = []
-        for done_ns, busy_ns, items, tokens, said in worker.services:
-            if said == worker.says_done:
+        for done_ns, busy_ns, items, tokens, kind in worker.services:
+            if kind == worker.counts:
                 values += (done_ns + self._offset_ns, busy_ns, items, tokens)
-        key = (number, int(worker.says_done))
+        key = (number, int(worker.counts))
         return Block("stage_services", key, len(values) // SERVICE_VALUES, packed(values))
 
     def _moments(self, queue: QueueUpdate) -> list[Block]:
@@ -104,7 +104,7 @@ def _worker_row(number: int, place: int, update: WorkerUpdate) -> tuple[Any, ...
         update.service_count,
         update.busy_sum_ns,
         update.busy_sum_squares_ns2,
-        int(update.says_done),
+        int(update.counts),
         update.unmeasured,
     )
 
@@ -119,6 +119,7 @@ def _queue_row(name: str, parts: list[QueueUpdate]) -> tuple[Any, ...]:
         sum(part.gets for part in parts),
         json.dumps(_in_order(stage for part in parts for stage in part.producers)),
         json.dumps(_in_order(stage for part in parts for stage in part.consumers)),
+        sum(part.held for part in parts),
     )
 
 

@@ -35,7 +35,7 @@ WORKER_COLUMNS: Final = (
     "says_done",
     "unmeasured",
 )
-QUEUE_COLUMNS: Final = ("name", "capacity", "puts", "gets", "producers", "consumers")
+QUEUE_COLUMNS: Final = ("name", "capacity", "puts", "gets", "producers", "consumers", "held")
 SERVICE_VALUES: Final = 4  # done_ns, busy_ns, items, tokens; `marks.NOT_SAID` stands for no tokens
 
 STAGE_TABLES: Final = f"""

@@ -8,7 +8,7 @@ from traintrace import accounts, log, region
 from traintrace.options import check_steps
 from traintrace.pytorch.loopstate import LoopState
 from traintrace.recording.journal import SWITCH
-from traintrace.stages.queues import follow_queue
+from traintrace.stages.queues import name_queue
 from traintrace.stages.recorder import StageRecorder
 from traintrace.stages.stage import Stage
 from traintrace_plain_torch.blocks import Charged
@@ -98,7 +98,8 @@ class Marks:
 
     def queue(self, queue: AnyQueue, name: str) -> AnyQueue:
         """Count what goes through a queue between stages; see `traintrace.queue`."""
-        return follow_queue(queue, name, self._recorder)
+        recorder = self._recorder
+        return queue if recorder is None else name_queue(queue, name, lambda: recorder)
 
     @property
     def _recorder(self) -> StageRecorder | None:

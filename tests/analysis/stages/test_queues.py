@@ -82,3 +82,11 @@ def test_only_the_stretch_of_which_both_ends_are_kept_counts() -> None:
     assert found.mean_items == pytest.approx(1.5, abs=0.05)
     assert found.residence_ms == pytest.approx(1.5)
     assert found.doubt == ""
+
+
+def test_what_was_in_it_from_the_beginning_is_neither_missing_nor_put() -> None:
+    # Two items until 10, one until 20, two until 30, one until 40.
+    found = measure_queue(replace(queue([20], [10, 30, 40]), held=2))
+    assert (found.puts, found.held, found.imbalance, found.doubt) == (1, 0, 0, "")
+    assert found.mean_items == pytest.approx((10 * 1 + 10 * 2 + 10 * 1) / 30)
+    assert found.residence_ms == pytest.approx(20)  # of the one whose put is known
