@@ -157,11 +157,11 @@ def find_plateau(signal: Signal) -> Plateau | None:
     if len(values) < limit("plateau_values_minimum"):
         return None
     start = float(np.median(values[: max(_SHORTEST_STRETCH, len(values) // _BLOCKS)]))
-    for share in (0.125, 0.25, 0.5):
+    for share in (0.125, 0.25, 0.375, 0.5):
         first = int(share * len(values))
         after = values[first:]
         length = len(after) // _BLOCKS
-        means = _medians(after, length)
+        means = _middles(after, length)
         level = float(np.median(means))
         fall = start - level
         noise = _difference(means)
@@ -171,6 +171,14 @@ def find_plateau(signal: Signal) -> Plateau | None:
         if most <= limit("plateau_margin") * fall:
             return Plateau(int(signal.steps[first]), level, start, max(0.0, most) / fall)
     return None
+
+
+def _middles(values: Floats, length: int) -> Floats:
+    """Give the mean of the middle half of each block: nearly as calm as a mean, and not moved by single values."""
+    whole = len(values) // length * length
+    rows = np.sort(values[len(values) - whole :].reshape(-1, length), axis=1)
+    middles: Floats = rows[:, length // 4 : length - length // 4].mean(axis=1)
+    return middles
 
 
 def _most_fallen(means: Floats) -> float:

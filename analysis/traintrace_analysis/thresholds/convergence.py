@@ -16,7 +16,7 @@ LIMITS: Final[Mapping[str, Threshold]] = {
     "spike_chance": Threshold(
         0.005,
         "share",
-        f"of runs of noise, at most, with a spike in one signal, shared among values and medians of three lengths; a quarter of it for sizes, whose tails are learnt; simulated ({_NOISE}): in 12 kinds with 100 runs of 1,000 steps each, 0 or 1 run had a finding of any kind",
+        f"of runs of noise, at most, with a spike in one signal, shared among values and medians of three lengths; a quarter of it for sizes, whose tails are learnt, and half where values remember each other; simulated ({_NOISE}): of 1,000 runs of each of 12 kinds, of 1,000 and of 10,000 steps, 3 at most had a finding of any kind",
     ),
     "spike_spreads": Threshold(
         6.0, "ratio", "Gaussian noise passes it once in 10^9 values, so any run may be that long"
@@ -48,7 +48,7 @@ LIMITS: Final[Mapping[str, Threshold]] = {
     "rise_clearness": Threshold(
         10.0,
         "ratio",
-        f"of the differences of neighbouring stretches; simulated ({_NOISE}): no rise in 60 runs of each kind, of 1,000 and of 10,000 steps",
+        f"of the differences of neighbouring stretches; simulated ({_NOISE}): no rise in 1,000 runs of each kind, of 1,000 and of 10,000 steps",
     ),
     "rise_over_earlier": Threshold(
         2.5,
@@ -83,7 +83,7 @@ LIMITS: Final[Mapping[str, Threshold]] = {
     "plateau_margin": Threshold(
         0.01,
         "share",
-        "of the fall; simulated: falling as t^-.4 or with a time constant of an eighth of the run never passes it",
+        "of the fall; simulated: of 1,000 runs of each of 12 kinds that fall or are level none passes it",
     ),
     "mark_chance": Threshold(
         0.1,
@@ -96,7 +96,7 @@ LIMITS: Final[Mapping[str, Threshold]] = {
     "meeting_chance": Threshold(
         0.02,
         "count",
-        f"meetings that chance brings about in one run, as a bound; simulated ({_NOISE}): no meeting in 60 runs of each kind at 1,000 steps",
+        f"meetings that chance brings about in one run, as a bound; simulated ({_NOISE}): 2 meetings at most in 1,000 runs of each kind, of 1,000 and of 10,000 steps",
     ),
     "meeting_values_minimum": Threshold(64, "count", "32 values on either side say what is usual"),
 }
