@@ -36,7 +36,7 @@ class Event:
 _CALM: Final = (
     "Gaussian", "AR .5", "falling as t^-.4", "falling exponentially", "heteroscedastic", "hard batches",
 )  # fmt: skip
-# A single value is no event where single values of that size are the noise.
+# One value, or two in a row, are no event where single values of that size are the noise.
 _LIGHT: Final = (
     "Gaussian", "AR .5", "AR .9", "falling as t^-.4", "falling exponentially", "hard batches", "lognormal 0.4",
 )  # fmt: skip
@@ -154,6 +154,6 @@ EVENTS: Final[Mapping[str, Event]] = {
     "single value": Event("LOSS_SPIKE", "one value up by 20", _LIGHT, _single(20.0)),
     "explosion": Event("GRAD_NORM_EXPLOSION", "gradients 41 times as large, decaying over 3 values", _CALM, _explosion),
     "lasting explosion": Event("GRAD_NORM_EXPLOSION", "gradients 30 times to the end", _CALM, _lasting_explosion),
-    "three signals": Event("CORRELATED_INSTABILITY", "loss, gradients and step time", _CALM, _one_event),
-    "two signals": Event("CORRELATED_INSTABILITY", "loss and gradients", _CALM, _two_signals),
+    "three signals": Event("CORRELATED_INSTABILITY", "loss, gradients and step time", _LIGHT, _one_event),
+    "two signals": Event("CORRELATED_INSTABILITY", "loss and gradients", _LIGHT, _two_signals),
 }  # fmt: skip

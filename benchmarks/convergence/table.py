@@ -17,8 +17,8 @@ its course: how wide the curve looks. That of gradients is a factor.
 _CAVEATS: Final = """
 ## How to read this
 
-The noise is drawn, not recorded, by the authors of the rules. A single value is not tried in noise whose single values are
-as large by themselves (Student t3, heteroscedastic): nothing is said there, by design. "Small spike" shows where recall
+The noise is drawn, not recorded, by the authors of the rules. A single value, or two or three in a row that meet others, are not
+tried in noise whose single values are as large by themselves (Student t3, heteroscedastic): nothing is said there, by design. "Small spike" shows where recall
 ends; it is no target. A level loss is not called "no progress": noise around a level and going on with a trained model look the same.
 """
 

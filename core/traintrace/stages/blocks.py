@@ -56,8 +56,10 @@ class Block:
             while inner.outer is not self and inner.outer is not None:
                 inner = inner.outer
             inner.outer = self.outer
-            if inner.worker is not None and self.worker is not None:
-                inner.worker.outer = self.worker.outer
+            # Read once: a session that ends meanwhile takes them away.
+            inners, own = inner.worker, self.worker
+            if inners is not None and own is not None and inners.outer is own:
+                inners.outer = own.outer
         places = self.places
         if places is not None:
             places.leave(self, resumes=innermost is self)
@@ -71,4 +73,7 @@ CURRENT: Final[ContextVar[Block | None]] = ContextVar("traintrace_block", defaul
 def current_block() -> Block | None:
     """Give the innermost block that the calling thread or task is in; None outside stages."""
     block = CURRENT.get()
+    # A task that was made inside a block inherits it, and may outlive it.
+    while block is not None and block.was_left():
+        block = block.outer
     return block if block is not None and block.is_callers() else None

@@ -5,13 +5,16 @@ are followed by `_qsize`, `_get` and `_put` too, which those methods call when t
 called by its new method is said so by that one, and left alone here.
 
 And it may be left over from an earlier run and never be used again, while its successor has its name: so what it holds
-and may hold comes to the books with its first operation. No lock of the queue is taken: a count may be off by
-an item that moved in the microseconds in which following began.
+and may hold comes to the books with its first operation. That operation holds the queue's lock when it calls these
+methods, so what the queue holds is read between two moves of items, and no lock is taken for it. Of other queues
+a count may be off by what moved in the instant in which following began.
 """
 
 import functools
+import inspect
 import queue as thread_queues
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from threading import get_ident
 from types import CodeType, FrameType
@@ -27,125 +30,120 @@ Method = Callable[..., Any]
 _KNOWN: Final = ("queue", "_queue", "multiprocessing.queues", "asyncio.queues")
 
 
-def settle_midway(
-    queue: Any,
-    base: type,
-    number: int,
-    capacity: int | None,
-    recorder: StageRecorder,
-    workers: Mapping[int, Worker],
-) -> None:
-    """Account for what a queue that is followed since this instant was in the middle of.
-
-    Args:
-        queue: The queue.
-        base: Its class before.
-        number: Of its name.
-        capacity: How many items it holds at most; None if it is not bounded.
-        recorder: What records it.
-        workers: Threads that are workers of this recorder, by their identity.
-    """
-    since = recorder.now()
-    if not issubclass(base, thread_queues.Queue):
-        recorder.add_queue(number, capacity, size_of(queue))
-        return
-    midway = _Midway(number, recorder, capacity, size_of(queue))
-    midway.follow(type(queue), base)
-    inside = _inside(queue, midway.codes)
-    if inside:
-        midway.use()
-    for thread, code in inside.items():
-        if thread in workers:
-            workers[thread].waits_for, workers[thread].waits_since = code, since
-
-
-class _Midway:
-    """What one such queue has besides its followed methods.
+class _Calls(threading.local):
+    """What a thread is in; of another process's threads, whose identities come again in a child, nothing is left.
 
     Attributes:
-        codes: What the methods that may wait are written as if they succeed.
+        in_followed: In a method that counts itself.
+    """
+
+    in_followed = False
+
+
+class Midway:
+    """What a thread queue has besides its followed methods.
 
     Args:
         number: Of its name.
         recorder: What records it.
-        capacity: What it may hold.
-        held: How many items it held when following began.
+        capacity: How many items it holds at most; None if it is not bounded.
     """
 
-    def __init__(
-        self, number: int, recorder: StageRecorder, capacity: int | None, held: int
-    ) -> None:
+    def __init__(self, number: int, recorder: StageRecorder, capacity: int | None) -> None:
         code = queue_code(number)
-        self.codes: dict[CodeType, int] = {
+        # What the methods that may wait are written as if they succeed.
+        self._codes: dict[CodeType, int] = {
             thread_queues.Queue.get.__code__: code + GOT,
             thread_queues.Queue.put.__code__: code + PLACED,
         }
+        self._got, self._placed = code + GOT, code + PLACED
         self._number = number
         self._recorder = recorder
-        self._unused = [(capacity, held)]  # empty once it was used
-        self._in_followed: set[int] = set()  # threads
+        self._unused = [capacity]  # empty once it was used
+        self._calls = _Calls()
 
-    def use(self) -> None:
-        """The queue is used: count it, and what it held."""
-        try:
-            capacity, held = self._unused.pop()
-        except IndexError:  # it was used before
-            return
-        if not self._recorder.is_child:  # there it is a copy
-            self._recorder.add_queue(self._number, capacity, held)
+    def add_to(self, members: dict[str, Any], base: Any) -> None:
+        """Add to the members of the class that is made of the user's, `base`, which nobody uses yet."""
+        members["get"] = self._telling(members["get"])
+        members["put"] = self._telling(members["put"])
+        members["_qsize"] = self._beginning(base._qsize)
+        members["_get"] = self._succeeding(base, base._get, self._got)
+        members["_put"] = self._succeeding(base, base._put, self._placed)
 
-    def follow(self, followed: Any, base: Any) -> None:
-        """Add to the class that was made of the user's, `base`, for a thread queue."""
-        code = queue_code(self._number)
-        followed.get = self._telling(followed.get)
-        followed.put = self._telling(followed.put)
-        followed._qsize = self._beginning(base._qsize)
-        followed._get = self._succeeding(base._get, code + GOT)
-        followed._put = self._succeeding(base._put, code + PLACED)
+    def settle(self, queue: Any, since: int, workers: Mapping[int, Worker]) -> None:
+        """Account for who was in the middle of an operation when following began.
+
+        Args:
+            queue: It, which is followed now.
+            since: A moment [ns] just before that.
+            workers: Threads that are workers of this recorder, by their identity.
+        """
+        inside = _inside(queue, self._codes)
+        if inside:
+            self._use(queue)
+        for thread, code in inside.items():
+            if thread in workers:
+                workers[thread].waits_for, workers[thread].waits_since = code, since
+
+    def _use(self, queue: Any) -> None:
+        """The queue is used, and before anything moves: count it, and what it holds."""
+        with self._recorder.faults.guard("what a queue held when the trace began"):
+            held = size_of(queue)  # before the other: who is later, in another thread, has counted it
+            try:
+                capacity = self._unused.pop()
+            except IndexError:  # it was used before
+                return
+            if not self._recorder.is_child:  # there it is a copy
+                self._recorder.add_queue(self._number, capacity, held)
 
     def _telling(self, method: Method) -> Method:
         """Let a followed method say that the calling thread is in it."""
-        in_followed = self._in_followed
+        calls = self._calls
 
         @functools.wraps(method)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            thread = get_ident()
-            if thread in in_followed:  # a class of the user's whose `get` calls itself
-                return method(*args, **kwargs)
-            in_followed.add(thread)
-            if self._unused:
-                self.use()
+        def call(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            if calls.in_followed:  # a class of the user's whose `get` calls itself
+                return method(self_, *args, **kwargs)
             try:
-                return method(*args, **kwargs)
+                calls.in_followed = True
+                return method(self_, *args, **kwargs)
             finally:
-                in_followed.discard(thread)
+                calls.in_followed = False
 
         return call
 
     def _beginning(self, method: Method) -> Method:
         """Follow what is called when an operation begins, and again after each wait."""
-        in_followed, codes = self._in_followed, self.codes
+        calls, codes = self._calls, self._codes
 
         @functools.wraps(method)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if get_ident() not in in_followed:
-                code = codes.get(sys._getframe(1).f_code)
-                if code is not None:  # else it is `empty`, `full` or `qsize`
+        def call(queue: Any, *args: Any, **kwargs: Any) -> Any:
+            code = codes.get(sys._getframe(1).f_code)
+            if code is not None:  # else it is `empty`, `full` or `qsize`
+                if self._unused:
+                    self._use(queue)
+                if not calls.in_followed:
                     self._begin(code)
-            return method(*args, **kwargs)
+            return method(queue, *args, **kwargs)
 
         return call
 
-    def _succeeding(self, method: Method, code: int) -> Method:
+    def _succeeding(self, base: type, method: Method, code: int) -> Method:
         """Follow what is called when an operation succeeds."""
-        in_followed, recorder = self._in_followed, self._recorder
+        calls, recorder, discarding = self._calls, self._recorder, _discarding(base)
 
         @functools.wraps(method)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            result = method(*args, **kwargs)
-            if get_ident() not in in_followed and recorder.recording:
-                if self._unused:
-                    self.use()
+        def call(queue: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._unused:
+                self._use(queue)
+            if calls.in_followed or sys._getframe(1).f_code in discarding:
+                return method(queue, *args, **kwargs)
+            try:
+                calls.in_followed = True  # a class of the user's whose `_put` makes room by `_get`
+                result = method(queue, *args, **kwargs)
+            finally:
+                calls.in_followed = False
+            if recorder.recording:
                 self._write(code)
             return result
 
@@ -153,8 +151,6 @@ class _Midway:
 
     def _begin(self, code: int) -> None:
         worker = self._worker()
-        if self._unused:
-            self.use()
         if worker is not None and not worker.waits(code):
             worker.waits_for, worker.waits_since = code, self._recorder.now()
 
@@ -182,13 +178,29 @@ class _Midway:
 def _inside(queue: Any, codes: Mapping[CodeType, int]) -> dict[int, int]:
     """Give the threads that are in methods of these codes of a queue, and which operation that is."""
     found: dict[int, int] = {}
-    for thread, top in sys._current_frames().items():
+    frames = sys._current_frames()
+    # A frame that holds itself, and so its callers with all of theirs, would live until a garbage collection.
+    frames.pop(get_ident(), None)
+    for thread, top in frames.items():
         frame: FrameType | None = top
         while frame is not None and thread not in found:
             if frame.f_code in codes and frame.f_locals.get("self") is queue:
                 found[thread] = codes[frame.f_code]
             frame = frame.f_back
     return found
+
+
+def _discarding(base: type) -> set[CodeType]:
+    """Give the code of methods of a class that take items for nobody: since Python 3.13 `shutdown` may."""
+    shutdowns = (vars(one).get("shutdown") for one in base.__mro__)
+    return {one.__code__ for one in shutdowns if inspect.isfunction(one)}
+
+
+def is_for_threads(queue: object) -> bool:
+    """Say whether an object is a thread queue of the standard library, maybe with methods of the user's."""
+    return isinstance(queue, thread_queues.Queue) and not (
+        inspect.iscoroutinefunction(queue.get) or inspect.iscoroutinefunction(queue.put)
+    )
 
 
 def size_of(queue: Any) -> int:

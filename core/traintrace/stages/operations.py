@@ -83,8 +83,9 @@ def awaited(succeeded: int, *, tells: bool) -> Make:
                 return result
             finally:
                 outcome = succeeded if worker.succeeded else ended
-                worker.waits_for, worker.waiting_task = 0, None
+                # First, so that whoever folds finds the operation or its entry.
                 worker.entries.extend((begin, recorder.now(), outcome))
+                worker.waits_for, worker.waiting_task = 0, None
                 if len(worker.entries) > FULL:
                     recorder.relieve(worker)
 
@@ -104,12 +105,12 @@ def immediate(succeeded: int) -> Make:
             try:
                 result = method(self, *args, **kwargs)
             except BaseException:
-                if worker is not None and not worker.waits_for:
+                if worker is not None and not worker.waits(succeeded):
                     worker.mark(failed)
                 raise
             if worker is None:
                 _note_outside(recorder, succeeded)
-            elif worker.waits_for:
+            elif worker.waits(succeeded):
                 worker.succeeded = True  # what waits writes it
             else:
                 worker.mark(succeeded)

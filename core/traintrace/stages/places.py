@@ -38,7 +38,8 @@ class Places:
     def leave(self, block: Block, *, resumes: bool) -> None:
         """Free the place of a block; `resumes`: then its thread or task is back in the block around it."""
         with self._changing:
-            worker, block.worker = block.worker, None
+            # A context that remembers the block keeps nothing of the session.
+            worker, block.places, block.worker = block.worker, None, None
             if worker is None or worker.owner == NOBODY:
                 return
             outer = worker.outer
@@ -54,7 +55,8 @@ class Places:
             worker = self._free_place(block.stage, self._kind(block))
             if worker is None:
                 return False
-            outer = None if block.outer is None else block.outer.worker
+            around = block.outer
+            outer = None if around is None else around.worker
             if outer is not None and outer.owner != NOBODY and outer.recorder is self._recorder:
                 outer.mark(PAUSE)
                 worker.outer = outer

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from traintrace.faults import FaultReporter
 from traintrace.registry import REGISTRY
 from traintrace.stages.marks import GOT, PLACED, queue_code
-from traintrace.stages.midway import settle_midway, size_of
+from traintrace.stages.midway import Midway, is_for_threads, size_of
 from traintrace.stages.operations import awaited, immediate, operation
 from traintrace.stages.pickling import child_recorder, is_proxy, is_shared, reducer
 from traintrace.stages.recorder import StageRecorder
@@ -69,8 +69,10 @@ def follow_queue(queue: AnyQueue, name: str, recorder: StageRecorder | None) -> 
         known = followed_as(queue)
         if known is None:
             capacity, held = capacity_of(queue), size_of(queue)
-            followed, number = _attached(queue, str(name), recorder)
-            if number is not None:
+            number = _number(queue, str(name), recorder)
+            attached = None if number is None else _attached(queue, str(name), number, recorder)
+            if number is not None and attached is not None:
+                followed = attached
                 recorder.add_queue(number, capacity, held)
         elif known != name:
             recorder.faults.warn(f"the queue {known} is followed already; it is not {name} besides")
@@ -89,31 +91,43 @@ def follow_midway(
         workers: Threads that are workers of this recorder, by their identity.
     """
     with recorder.naming:
-        if followed_as(queue) is None:
-            base, capacity = type(queue), capacity_of(queue)
-            _, number = _attached(queue, name, recorder)
-            if number is not None:
-                settle_midway(queue, base, number, capacity, recorder, workers)
+        number = _number(queue, name, recorder) if followed_as(queue) is None else None
+        if number is None:
+            return
+        capacity, since = capacity_of(queue), recorder.now()
+        midway = Midway(number, recorder, capacity) if is_for_threads(queue) else None
+        held = size_of(queue) if midway is None else 0
+        if _attached(queue, name, number, recorder, midway) is None:
+            return
+        if midway is None:
+            recorder.add_queue(number, capacity, held)
+        else:
+            midway.settle(queue, since, workers)
 
 
-def _attached(queue: Any, name: str, recorder: StageRecorder) -> tuple[Any, int | None]:
-    """Give the queue as it is followed, and the number of its name; as it is and None if it cannot be."""
+def _number(queue: Any, name: str, recorder: StageRecorder) -> int | None:
+    """Give the number of a queue's name; None if it cannot be followed."""
     base = type(queue)
     if not callable(getattr(base, "get", None)) or not callable(getattr(base, "put", None)):
         recorder.faults.warn(
             f"{base.__name__} has no get and put: what goes through the queue {name} is not recorded"
         )
-        return queue, None
-    number = recorder.number_of_queue(name)
-    if number is None:
-        return queue, None
+        return None
+    return recorder.number_of_queue(name)
+
+
+def _attached(
+    queue: Any, name: str, number: int, recorder: StageRecorder, midway: Midway | None = None
+) -> Any:
+    """Give the queue as it is followed; None if its class does not allow that."""
+    base = type(queue)
     try:
-        return attach(queue, name, number, recorder), number
+        return attach(queue, name, number, recorder, midway)
     except TypeError as error:  # a class of C, or one that says what may be derived from it
         recorder.faults.warn(
             f"{base.__name__} cannot be followed ({error}): what goes through the queue {name} is not recorded"
         )
-        return queue, None
+        return None
 
 
 def followed_as(queue: object) -> str | None:
@@ -123,8 +137,10 @@ def followed_as(queue: object) -> str | None:
     return getattr(type(queue), NAME, None)
 
 
-def attach(queue: Any, name: str, number: int, recorder: StageRecorder) -> Any:
-    """Let operations on `queue` be written under `number`."""
+def attach(
+    queue: Any, name: str, number: int, recorder: StageRecorder, midway: Midway | None = None
+) -> Any:
+    """Let operations on `queue` be written under `number`; `midway` sees those of its methods of before."""
     if isinstance(queue, FollowedSimpleQueue):
         queue.follow(name, number, recorder)  # an earlier run's, which has ended
         return queue
@@ -140,11 +156,15 @@ def attach(queue: Any, name: str, number: int, recorder: StageRecorder) -> Any:
     }
     for method, make in _methods(base, number):
         members[method] = make(getattr(base, method), recorder)
+    if midway is not None:
+        midway.add_to(members, base)
     metaclass: Any = type(base)
     followed: Any = metaclass(base.__name__, (base,), members)
     followed.__reduce_ex__ = reducer(base, followed, name, recorder, follow_unpickled)
+    restore = _undo_at_end(queue, base, followed, recorder)
     queue.__class__ = followed
-    _undo_at_end(queue, base, followed, recorder)
+    if not recorder.recording:  # it has ended meanwhile, maybe before it knew of this queue
+        restore()
     return queue
 
 
@@ -171,28 +191,27 @@ def _methods(base: type, number: int) -> list[tuple[str, Callable[..., Any]]]:
     """Give the methods of a class that are followed, each with what makes the new one of the old one.
 
     Those of the standard library without waiting call the others, but for asyncio and for a manager's proxies.
+    What is no coroutine method stays none: who calls it awaits nothing.
     """
-    code = queue_code(number)
+    got, placed = queue_code(number) + GOT, queue_code(number) + PLACED
     asyncio = sys.modules.get("asyncio.queues")
-    if asyncio is not None and issubclass(base, asyncio.Queue):
-        return [
-            ("get", awaited(code + GOT, tells=False)),
-            ("put", awaited(code + PLACED, tells=False)),
-            ("get_nowait", immediate(code + GOT)),
-            ("put_nowait", immediate(code + PLACED)),
-        ]
-    if inspect.iscoroutinefunction(base.get):  # type: ignore[attr-defined]
-        return [
-            ("get", awaited(code + GOT, tells=True)),
-            ("put", awaited(code + PLACED, tells=True)),
-        ]
-    methods = [("get", operation(code + GOT)), ("put", operation(code + PLACED))]
-    if is_proxy(base):
-        methods += [("get_nowait", operation(code + GOT)), ("put_nowait", operation(code + PLACED))]
+    is_asyncios = asyncio is not None and issubclass(base, asyncio.Queue)
+    methods: list[tuple[str, Callable[..., Any]]] = []
+    for method, succeeded in (("get", got), ("put", placed)):
+        if inspect.iscoroutinefunction(getattr(base, method)):
+            methods.append((method, awaited(succeeded, tells=not is_asyncios)))
+        elif not is_asyncios:
+            methods.append((method, operation(succeeded)))
+    if is_asyncios:
+        methods += [("get_nowait", immediate(got)), ("put_nowait", immediate(placed))]
+    elif is_proxy(base):
+        methods += [("get_nowait", operation(got)), ("put_nowait", operation(placed))]
     return methods
 
 
-def _undo_at_end(queue: Any, base: type, followed: type, recorder: StageRecorder) -> None:
+def _undo_at_end(
+    queue: Any, base: type, followed: type, recorder: StageRecorder
+) -> Callable[[], None]:
     undo, key = recorder.undo, id(queue)
     reference: Callable[[], Any]
     try:
@@ -206,6 +225,7 @@ def _undo_at_end(queue: Any, base: type, followed: type, recorder: StageRecorder
             alive.__class__ = base
 
     undo[key] = restore
+    return restore
 
 
 def _same(queue: Any) -> Any:

@@ -150,7 +150,7 @@ class StageRecorder:
         return worker.update(number, balance, [book.name for book in self._books])
 
     def _fold(self, worker: Worker, *, wait: bool) -> None:
-        entries, ledger = self._cut(worker.entries, WIDTH), worker.ledger
+        entries, ledger = self._until_end(worker.cut(), WIDTH), worker.ledger
         if entries:
             worker.changed = True
             ledger.replay(entries)
@@ -160,7 +160,9 @@ class StageRecorder:
                     self._note(ledger.moments, worker.stage)
 
     def _fold_outside(self) -> None:
-        outside = self._cut(self.outside, 2)
+        taken = self.outside[:]
+        del self.outside[: len(taken)]
+        outside = self._until_end(taken, 2)
         moments: dict[int, list[int]] = {}
         for code, moment in zip(outside[1::2], outside[::2], strict=True):
             moments.setdefault(code, []).append(moment)
@@ -171,10 +173,8 @@ class StageRecorder:
             self._books[code // OPERATIONS - 1].note(code % OPERATIONS >= PLACED, some, stage)
         moments.clear()
 
-    def _cut(self, entries: list[int], width: int) -> list[int]:
-        """Take what was written; after the end, nothing that is later than it."""
-        taken = entries[:]
-        del entries[: len(taken)]
+    def _until_end(self, taken: list[int], width: int) -> list[int]:
+        """Give what was taken of a journal; after the end, nothing that is later than it."""
         if self._ended_ns is not None:
             for place in range(0, len(taken), width):
                 # An operation's second value is its end; of what is done it is no moment.

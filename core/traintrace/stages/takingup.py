@@ -18,7 +18,12 @@ def take_up(named: Named, recorder: StageRecorder) -> None:
         with recorder.faults.guard(f"the stage {block.stage}"):
             recorder.take_up(block)
     # Of blocks inside each other the innermost, which comes last.
-    workers = {worker.owner: worker for worker in recorder.places.workers if worker.task is None}
+    held = [worker for block in named.blocks() if (worker := block.worker) is not None]
+    workers = {
+        worker.owner: worker
+        for worker in held
+        if worker.recorder is recorder and worker.task is None
+    }
     simple: list[str] = []
     shared: list[str] = []
     for queue, name in named.queues():

@@ -49,7 +49,7 @@ class Worker:
     """One place at work in a stage. What is written to it is appended; nothing is computed.
 
     Attributes:
-        entries: Its journal since it was folded last.
+        entries: Its journal since it was folded last. cut_ns: moment of the last entry that was folded.
         folding: Held by who folds it.
         owner: The thread that holds the place; NOBODY if it is free or its session has ended.
         task: The asyncio task that does, if it is one.
@@ -64,6 +64,7 @@ class Worker:
 
     __slots__ = (
         "changed",
+        "cut_ns",
         "entries",
         "folding",
         "kind",
@@ -96,7 +97,7 @@ class Worker:
         self.waiting_task: object = None
         self.outer: Worker | None = None
         self.unmeasured = ""
-        self.waits_since = self.waits_for = 0
+        self.waits_since = self.waits_for = self.cut_ns = 0
         self.changed = self.succeeded = False
 
     def mark(self, code: int) -> None:
@@ -127,10 +128,19 @@ class Worker:
         except RuntimeError:  # no event loop runs in this thread
             return False
 
+    def cut(self) -> list[int]:
+        """Take what was written, to fold it."""
+        taken = self.entries[:]
+        if taken:
+            self.cut_ns = taken[-WIDTH]  # before they are gone
+        del self.entries[: len(taken)]
+        return taken
+
     def waits(self, code: int) -> bool:
         """Say whether the operation of that code, which began at `waits_since`, has not ended."""
         latest = self.entries[-WIDTH:]
-        latest_ns = latest[0] if latest else self.ledger.last_ns
+        # Not `ledger.last_ns`: what is being folded has been cut off, and is not replayed yet.
+        latest_ns = latest[0] if latest else self.cut_ns
         return self.waits_for == code and self.waits_since > latest_ns
 
     def disown(self) -> None:
