@@ -19,7 +19,7 @@ from tests.labs.staged import queue_of, recorded, traced, warnings_of, workers_o
 from tests.labs.stagepipe import PAUSE_NS, PAUSE_S, Pipe, until
 from traintrace.registry import REGISTRY
 from traintrace.stagefacts import Pipeline
-from traintrace.stages.blocks import current_block
+from traintrace.stages.blocks import CURRENT, current_block
 
 
 @pytest.fixture
@@ -179,7 +179,8 @@ def test_a_block_is_forgotten_when_it_is_left_whoever_remembers_it() -> None:
         inherited = contextvars.copy_context()
         assert len(REGISTRY.named.blocks()) == 1
     assert not REGISTRY.named.blocks()
-    assert inherited.run(current_block) is not None  # it is kept there
+    assert CURRENT in inherited  # it is kept there
+    assert inherited.run(current_block) is None
 
 
 def test_a_run_that_has_ended_is_not_kept_alive_by_a_block(pipe: Pipe, tmp_path: Path) -> None:

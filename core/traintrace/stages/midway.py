@@ -11,6 +11,7 @@ a count may be off by what moved in the instant in which following began.
 """
 
 import functools
+import gc
 import inspect
 import queue as thread_queues
 import sys
@@ -31,13 +32,17 @@ _KNOWN: Final = ("queue", "_queue", "multiprocessing.queues", "asyncio.queues")
 
 
 class _Calls(threading.local):
-    """What a thread is in; of another process's threads, whose identities come again in a child, nothing is left.
+    """What the calling thread is in; a forked child has nothing of the other threads, whose identities come again.
 
     Attributes:
-        in_followed: In a method that counts itself.
+        inside: The queue that it is in a method of which counts for all that this one calls of it.
     """
 
-    in_followed = False
+    inside: "Midway | None" = None
+
+
+# One for all, which is never garbage: clearing one may hang Pythons before 3.12 that look for frames meanwhile.
+_CALLS: Final = _Calls()
 
 
 class Midway:
@@ -60,7 +65,6 @@ class Midway:
         self._number = number
         self._recorder = recorder
         self._unused = [capacity]  # empty once it was used
-        self._calls = _Calls()
 
     def add_to(self, members: dict[str, Any], base: Any) -> None:
         """Add to the members of the class that is made of the user's, `base`, which nobody uses yet."""
@@ -78,7 +82,7 @@ class Midway:
             since: A moment [ns] just before that.
             workers: Threads that are workers of this recorder, by their identity.
         """
-        inside = _inside(queue, self._codes)
+        inside = _inside(queue, self._codes) if _is_waited_in(queue) else {}
         if inside:
             self._use(queue)
         for thread, code in inside.items():
@@ -87,62 +91,73 @@ class Midway:
 
     def _use(self, queue: Any) -> None:
         """The queue is used, and before anything moves: count it, and what it holds."""
+        # What it holds first: if another thread counts it meanwhile, this is void.
+        self._count(self._held(queue))
+
+    def _held(self, queue: Any) -> int:
+        held = 0
         with self._recorder.faults.guard("what a queue held when the trace began"):
-            held = size_of(queue)  # before the other: who is later, in another thread, has counted it
-            try:
-                capacity = self._unused.pop()
-            except IndexError:  # it was used before
-                return
-            if not self._recorder.is_child:  # there it is a copy
-                self._recorder.add_queue(self._number, capacity, held)
+            held = size_of(queue)
+        return held
+
+    def _count(self, held: int) -> None:
+        try:
+            capacity = self._unused.pop()
+        except IndexError:  # it was used before
+            return
+        if not self._recorder.is_child:  # there it is a copy
+            self._recorder.add_queue(self._number, capacity, held)
 
     def _telling(self, method: Method) -> Method:
         """Let a followed method say that the calling thread is in it."""
-        calls = self._calls
 
         @functools.wraps(method)
-        def call(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            if calls.in_followed:  # a class of the user's whose `get` calls itself
-                return method(self_, *args, **kwargs)
+        def call(queue: Any, *args: Any, **kwargs: Any) -> Any:
+            around, held = _CALLS.inside, self._held(queue) if self._unused else 0
             try:
-                calls.in_followed = True
-                return method(self_, *args, **kwargs)
+                _CALLS.inside = self
+                return method(queue, *args, **kwargs)
             finally:
-                calls.in_followed = False
+                _CALLS.inside = around
+                if self._unused:  # a class whose methods are all the user's own
+                    self._count(held)
 
         return call
 
     def _beginning(self, method: Method) -> Method:
         """Follow what is called when an operation begins, and again after each wait."""
-        calls, codes = self._calls, self._codes
+        codes = self._codes
 
         @functools.wraps(method)
         def call(queue: Any, *args: Any, **kwargs: Any) -> Any:
-            code = codes.get(sys._getframe(1).f_code)
-            if code is not None:  # else it is `empty`, `full` or `qsize`
-                if self._unused:
-                    self._use(queue)
-                if not calls.in_followed:
-                    self._begin(code)
+            is_told = _CALLS.inside is self
+            if self._unused or not is_told:
+                code = codes.get(sys._getframe(1).f_code)
+                if code is not None:  # else it is `empty`, `full` or `qsize`
+                    if self._unused:
+                        self._use(queue)
+                    if not is_told:
+                        self._begin(code)
             return method(queue, *args, **kwargs)
 
         return call
 
     def _succeeding(self, base: type, method: Method, code: int) -> Method:
         """Follow what is called when an operation succeeds."""
-        calls, recorder, discarding = self._calls, self._recorder, _discarding(base)
+        recorder, discarding = self._recorder, _discarding(base)
 
         @functools.wraps(method)
         def call(queue: Any, *args: Any, **kwargs: Any) -> Any:
             if self._unused:
                 self._use(queue)
-            if calls.in_followed or sys._getframe(1).f_code in discarding:
+            around = _CALLS.inside
+            if around is self or sys._getframe(1).f_code in discarding:
                 return method(queue, *args, **kwargs)
             try:
-                calls.in_followed = True  # a class of the user's whose `_put` makes room by `_get`
+                _CALLS.inside = self  # a class of the user's whose `_put` makes room by `_get`
                 result = method(queue, *args, **kwargs)
             finally:
-                calls.in_followed = False
+                _CALLS.inside = around
             if recorder.recording:
                 self._write(code)
             return result
@@ -178,9 +193,7 @@ class Midway:
 def _inside(queue: Any, codes: Mapping[CodeType, int]) -> dict[int, int]:
     """Give the threads that are in methods of these codes of a queue, and which operation that is."""
     found: dict[int, int] = {}
-    frames = sys._current_frames()
-    # A frame that holds itself, and so its callers with all of theirs, would live until a garbage collection.
-    frames.pop(get_ident(), None)
+    frames = _frames_of_others()
     for thread, top in frames.items():
         frame: FrameType | None = top
         while frame is not None and thread not in found:
@@ -188,6 +201,28 @@ def _inside(queue: Any, codes: Mapping[CodeType, int]) -> dict[int, int]:
                 found[thread] = codes[frame.f_code]
             frame = frame.f_back
     return found
+
+
+def _frames_of_others() -> dict[int, FrameType]:
+    """Give the frames of other threads.
+
+    The caller's would hold itself, and so those that called it with all that is in them, until a garbage collection.
+    """
+    collects = gc.isenabled()
+    gc.disable()  # before Python 3.12 all threads may hang if one runs in the middle of this
+    try:
+        frames = sys._current_frames()
+    finally:
+        if collects:
+            gc.enable()
+    frames.pop(get_ident(), None)
+    return frames
+
+
+def _is_waited_in(queue: Any) -> bool:
+    """Say whether a thread may wait in a queue; looking into the threads costs more."""
+    conditions = [getattr(queue, name, None) for name in ("not_empty", "not_full")]
+    return any(getattr(condition, "_waiters", True) for condition in conditions)
 
 
 def _discarding(base: type) -> set[CodeType]:

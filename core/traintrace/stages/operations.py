@@ -1,9 +1,11 @@
 """The followed methods of a queue: two clock readings around the method. They raise what it raises and nothing else."""
 
 import functools
+import inspect
+import threading
 from collections.abc import Callable
 from threading import get_ident
-from typing import Any
+from typing import Any, Final
 
 from traintrace.stages.blocks import CURRENT
 from traintrace.stages.marks import GET_ENDED, GET_FAILED, GOT
@@ -18,12 +20,27 @@ _IN_OTHER_TASKS = "a task that it started waited for a queue: that is not told f
 _OF_ANOTHER_RUN = "a queue that another run follows is used: waiting for it is not told from work"
 
 
+class _Counted(threading.local):
+    """What the calling thread did outside stages.
+
+    Attributes:
+        code: Of the operation that was counted last since one of a user's own method began; 0 if none was.
+    """
+
+    code = 0
+
+
+# One for all, which is never garbage; see `midway`.
+_COUNTED: Final = _Counted()
+
+
 def operation(succeeded: int) -> Make:
     """Follow a method that may wait; `succeeded` is the code of a queue's GOT or PLACED."""
     failed = succeeded + (GET_FAILED - GOT)
 
     def make(method: Method, recorder: StageRecorder) -> Method:
         now, outside, current = recorder.now, recorder.outside, CURRENT.get
+        may_call_itself = _is_users(method)
 
         @functools.wraps(method)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -36,7 +53,13 @@ def operation(succeeded: int) -> Make:
                 or worker.recorder is not recorder
                 or (worker.task is not None and not worker.is_held())
             ):
+                if may_call_itself:
+                    _COUNTED.code = 0
                 result = method(self, *args, **kwargs)
+                if may_call_itself:
+                    if _COUNTED.code == succeeded:  # by a call inside this one
+                        return result
+                    _COUNTED.code = succeeded
                 if recorder.recording:
                     if worker is not None:
                         _say_what_is_not_seen(worker, recorder)
@@ -60,6 +83,14 @@ def operation(succeeded: int) -> Make:
         return call
 
     return make
+
+
+def _is_users(method: Method) -> bool:
+    """Say whether a method is none of the standard library's, none of which calls itself."""
+    return inspect.isfunction(method) and method.__module__ not in (
+        "queue",
+        "multiprocessing.queues",
+    )
 
 
 def awaited(succeeded: int, *, tells: bool) -> Make:

@@ -1,0 +1,28 @@
+"""Sessions that record stages and nothing else."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.stages.sessions import end
+from traintrace.faults import FaultReporter
+from traintrace.registry import REGISTRY
+from traintrace.stages.recorder import StageRecorder
+from traintrace.stages.takingup import take_up
+
+
+@pytest.fixture
+def begin() -> Iterator[Callable[[], StageRecorder]]:
+    """Begin a session, which takes up what was named before; all are ended with the test."""
+    begun: list[StageRecorder] = []
+
+    def begin() -> StageRecorder:
+        recorder = StageRecorder(FaultReporter(raise_faults=True))
+        begun.append(recorder)
+        REGISTRY.recorders.append(recorder)
+        take_up(REGISTRY.named, recorder)
+        return recorder
+
+    yield begin
+    for recorder in begun:
+        end(recorder)
