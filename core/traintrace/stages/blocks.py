@@ -2,14 +2,19 @@
 
 from contextvars import ContextVar
 from threading import get_ident
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from traintrace.stages.worker import Worker, running_task
 
 if TYPE_CHECKING:
     import asyncio
 
-    from traintrace.stages.places import Places
+
+class GivesPlaces(Protocol):
+    """What a block knows of where it has a place."""
+
+    def leave(self, block: "Block", *, resumes: bool) -> None:
+        """Free the place of a block; `resumes`: then its thread or task is back in the block around it."""
 
 
 class Block:
@@ -30,7 +35,7 @@ class Block:
         self.outer = current_block()
         self.thread = get_ident()
         self.task: asyncio.Task[object] | None = running_task()
-        self.places: Places | None = None
+        self.places: GivesPlaces | None = None
         self.worker: Worker | None = None
         self._is_open = True
 

@@ -98,6 +98,8 @@ def awaited(succeeded: int, *, tells: bool) -> Make:
     ended = succeeded + (GET_ENDED - GOT)
 
     def make(method: Method, recorder: StageRecorder) -> Method:
+        now = recorder.now
+
         @functools.wraps(method)
         async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             worker = _task_worker(recorder)
@@ -107,17 +109,19 @@ def awaited(succeeded: int, *, tells: bool) -> Make:
                     _note_outside(recorder, succeeded)
                 return result
             worker.succeeded, worker.waits_for = False, succeeded
-            worker.waits_since = begin = recorder.now()
+            worker.waits_since = begin = now()
             try:
                 result = await method(self, *args, **kwargs)
-                worker.succeeded = worker.succeeded or tells
+                if tells:
+                    worker.succeeded = True
                 return result
             finally:
                 outcome = succeeded if worker.succeeded else ended
+                entries = worker.entries
                 # First, so that whoever folds finds the operation or its entry.
-                worker.entries.extend((begin, recorder.now(), outcome))
+                entries.extend((begin, now(), outcome))
                 worker.waits_for, worker.waiting_task = 0, None
-                if len(worker.entries) > FULL:
+                if len(entries) > FULL:
                     recorder.relieve(worker)
 
         return call

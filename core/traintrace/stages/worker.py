@@ -138,10 +138,14 @@ class Worker:
 
     def waits(self, code: int) -> bool:
         """Say whether the operation of that code, which began at `waits_since`, has not ended."""
-        latest = self.entries[-WIDTH:]
-        # Not `ledger.last_ns`: what is being folded has been cut off, and is not replayed yet.
-        latest_ns = latest[0] if latest else self.cut_ns
-        return self.waits_for == code and self.waits_since > latest_ns
+        if self.waits_for != code:
+            return False
+        try:
+            latest_ns = self.entries[-WIDTH]
+        except IndexError:
+            # Not `ledger.last_ns`: what is being folded has been cut off, and is not replayed yet.
+            latest_ns = self.cut_ns
+        return self.waits_since > latest_ns
 
     def disown(self) -> None:
         """Let nobody write any more."""
