@@ -1,4 +1,4 @@
-"""A pipeline of two threads that is started before anything is traced."""
+"""A pipeline of two threads that is started before anything is traced, and a class of queues as users write them."""
 
 import queue
 import threading
@@ -66,3 +66,15 @@ def until(happens: Callable[[], bool]) -> None:
     while not happens():
         assert time.monotonic() < end
         time.sleep(0.001)
+
+
+class Patient(queue.Queue[int]):
+    """A queue of a user's own, whose `get` asks itself until there is something."""
+
+    def get(self, block: bool = True, timeout: float | None = None) -> int:
+        while block:
+            try:
+                return self.get(False)
+            except queue.Empty:
+                time.sleep(0.001)
+        return super().get(block, timeout)

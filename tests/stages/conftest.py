@@ -1,9 +1,11 @@
 """Sessions that record stages and nothing else."""
 
+import queue
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.labs.stagepipe import Pipe
 from tests.stages.sessions import end
 from traintrace.faults import FaultReporter
 from traintrace.registry import REGISTRY
@@ -26,3 +28,12 @@ def begin() -> Iterator[Callable[[], StageRecorder]]:
     yield begin
     for recorder in begun:
         end(recorder)
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    """Threads that work before any session; their queues are given back as they were."""
+    pipe = Pipe().start()
+    yield pipe
+    pipe.end()
+    assert (type(pipe.middle), type(pipe.out)) == (queue.Queue, queue.Queue)

@@ -4,7 +4,6 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,6 @@ import traintrace
 from tests.labs.staged import queue_of, recorded, traced, warnings_of, workers_of
 from tests.labs.stagepipe import PAUSE_NS, PAUSE_S, Pipe, until
 from traintrace.stagefacts import Pipeline, QueueRecord
-
-
-@pytest.fixture
-def pipe() -> Iterator[Pipe]:
-    pipe = Pipe().start()
-    yield pipe
-    pipe.end()
-    assert (type(pipe.middle), type(pipe.out)) == (queue.Queue, queue.Queue)
 
 
 def check_books(record: QueueRecord) -> None:

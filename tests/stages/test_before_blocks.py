@@ -8,7 +8,6 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,6 @@ from tests.labs.stagepipe import PAUSE_NS, PAUSE_S, Pipe, until
 from traintrace.registry import REGISTRY
 from traintrace.stagefacts import Pipeline
 from traintrace.stages.blocks import CURRENT, current_block
-
-
-@pytest.fixture
-def pipe() -> Iterator[Pipe]:
-    pipe = Pipe().start()
-    yield pipe
-    pipe.end()
-    assert (type(pipe.middle), type(pipe.out)) == (queue.Queue, queue.Queue)
 
 
 def of(pipeline: Pipeline, stage: str) -> Any:

@@ -5,7 +5,6 @@ import contextvars
 import gc
 import inspect
 import queue
-import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 import traintrace
+from tests.labs.stagepipe import Patient
 from tests.stages.sessions import end, record_of
 from traintrace.faults import FaultReporter
 from traintrace.stages.blocks import Block
@@ -135,18 +135,6 @@ def test_a_queue_with_methods_of_its_own_is_counted_with_what_it_held(
     record = record_of(end(recorder), "items")
     assert (record.wrapped, record.capacity) == (1, 4)
     assert (record.held, record.puts, record.gets) == (2, 0, 2)
-
-
-class Patient(queue.Queue[int]):
-    """Asks itself until there is something."""
-
-    def get(self, block: bool = True, timeout: float | None = None) -> int:
-        while block:
-            try:
-                return self.get(False)
-            except queue.Empty:
-                time.sleep(0.001)
-        return super().get(block, timeout)
 
 
 def test_a_get_that_calls_itself_is_one_outside_stages_too(

@@ -2,11 +2,11 @@
 
 import queue
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
+from tests.labs.stagepipe import Patient
 from traintrace.faults import FaultReporter, TraintraceWarning
 from traintrace.stages.queues import follow_midway, follow_queue
 from traintrace.stages.recorder import StageRecorder
@@ -18,18 +18,6 @@ def recorder() -> Iterator[StageRecorder]:
     recorder = StageRecorder(FaultReporter(raise_faults=True))
     yield recorder
     recorder.end()
-
-
-class Patient(queue.Queue[int]):
-    """Asks itself until there is something."""
-
-    def get(self, block: bool = True, timeout: float | None = None) -> int:
-        while block:
-            try:
-                return self.get(False)
-            except queue.Empty:
-                time.sleep(0.001)
-        return super().get(block, timeout)
 
 
 def test_a_get_that_calls_itself_is_one(recorder: StageRecorder) -> None:
